@@ -45,7 +45,7 @@ def workloads() -> list[tuple[str, Call, Call | None]]:
         return (iv.tanh(x) * iv.exp(-x * x) + x).sum()
 
     @te.op
-    def correlate(x: Any, w: Any) -> Any:
+    def correlate(x: te.Tensor, w: te.Tensor) -> Any:
         k = te.reduce_axis((0, w.shape[0]))
         return te.compute((x.shape[0] - w.shape[0] + 1,), lambda i: te.sum(w[k] * x[i + k], axis=k))
 

@@ -12,13 +12,27 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError
+from iverson.core.protocols import NDArray
 from iverson.core.scalars import SCALARS, converted, result_dtype
 from iverson.expr.function_facts import NEGATED
-from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, Source, is_number, postorder, same
+from iverson.expr.nodes import (
+    Apply,
+    Cast,
+    Const,
+    DType,
+    Expr,
+    ExprLike,
+    Number,
+    Select,
+    Source,
+    is_number,
+    postorder,
+    same,
+)
 from iverson.expr.print import text
 
 
-def as_expr(value: Any, operation: str = "te") -> Expr:
+def as_expr(value: ExprLike, operation: str = "te") -> Expr:
     """A Python or NumPy number, an expression or a rank-0 tensor as an expression."""
     if isinstance(value, Expr):
         return value
@@ -64,7 +78,7 @@ def const(value: Any, dtype: DType) -> Expr:
         raise ArgumentError("te", got="an integer beyond all floats", expected="one in range") from None
 
 
-def _fits(value: Any, dtype: DType) -> bool:
+def _fits(value: float, dtype: DType) -> bool:
     return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
 
 
@@ -98,7 +112,7 @@ def _value_as(number: Const, dtype: DType) -> Any:
 _KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats", "c": "complex numbers"}
 
 
-def apply(name: str, *args: Any) -> Expr:
+def apply(name: str, *args: ExprLike) -> Expr:
     """A function of the table of scalars on expressions and numbers, promoted to one dtype.
 
     Raises DTypeError where the function is not defined for the promoted dtype.
@@ -248,12 +262,12 @@ def _fold(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> Expr |
     return Const(value.item(), dtype, weak)
 
 
-def applied(name: str, operands: Sequence[Any], dtype: DType) -> Any:
+def applied(name: str, operands: Sequence[NDArray | Number], dtype: DType) -> Any:
     """The value of an Apply, given those of its operands: NumPy arrays or numbers of their dtype."""
     return np.asarray(SCALARS[name].body(*operands)).astype(dtype)[()]
 
 
-def select(condition: Any, then: Any, other: Any) -> Expr:
+def select(condition: ExprLike, then: ExprLike, other: ExprLike) -> Expr:
     """``then`` where ``condition`` holds, else ``other``; the side not chosen is not evaluated.
 
     before -> after: ``select(true, a, b) -> a``; ``select(c, a, a) -> a``;

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.protocols import DType
 
 #: Each comparison, and its opposite.
 NEGATED = {
@@ -36,7 +37,7 @@ FEW = frozenset(
 )  # fmt: skip
 
 
-def identity(combine: str, dtype: np.dtype[Any]) -> Any:
+def identity(combine: str, dtype: DType) -> Any:
     """Initial value of a combine: 0, 1, or the lowest or highest value.
 
     >>> identity("prod", np.dtype("int64")), identity("argmax", np.dtype("float32"))

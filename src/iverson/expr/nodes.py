@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -34,7 +34,13 @@ from iverson.core.python import locks
 from iverson.core.python.foreign_names import in_notation
 from iverson.core.scalars import SCALARS
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
 DType = np.dtype[Any]
+#: A number of Python or NumPy; and what stands for an expression where one is expected.
+Number: TypeAlias = complex | np.generic
+ExprLike: TypeAlias = "Expr | Source | Number"
 Item = TypeVar("Item")
 
 _interned: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
@@ -109,7 +115,7 @@ class Source:
 def _operator(name: str, swap: bool = False, on_bools: str = "") -> Callable[[Expr, Any], Expr]:
     """A method that applies a function (another one, on bools)."""
 
-    def method(self: Expr, other: Any) -> Expr:
+    def method(self: Expr, other: ExprLike) -> Expr:
         function = on_bools if on_bools and self.dtype.kind == "b" else name
         return Expr.make(function, other, self) if swap else Expr.make(function, self, other)
 
@@ -254,7 +260,7 @@ class Expr(metaclass=_Interning):
             hint = in_notation(name, SCALARS) or "; its functions are those of te: te.exp(x)"
             raise AttributeError(f"a tensor expression has no attribute '{name}'{hint}")
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Expr:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: ExprLike, **options: Any) -> Expr:
         """NumPy's elementwise functions are those of the op table: ``np.sin(A[i])`` is ``te.sin(A[i])``."""
         name = _of_ufunc().get(ufunc)
         if name is None or method != "__call__" or options:
@@ -266,7 +272,7 @@ class Expr(metaclass=_Interning):
             )
         return Expr.make(name, *inputs)
 
-    def astype(self, dtype: Any) -> Expr:
+    def astype(self, dtype: DTypeLike) -> Expr:
         """This expression in another dtype."""
         return Expr.convert(self, dtypes.as_dtype(dtype, "te.astype"))
 

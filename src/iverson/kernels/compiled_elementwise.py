@@ -14,9 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from iverson.core.protocols import DType
+from iverson.expr.nodes import Expr
+
+if TYPE_CHECKING:
+    from iverson.codegen.execution.kernel import CompiledKernel
+    from iverson.codegen.nests.nodes import Buffer, Stmt
 
 Array = np.ndarray[Any, Any]
 #: Entries from which a compiled pass is worth its call: of a function, and of a step or of products.
@@ -42,7 +49,7 @@ def worthwhile(size: int, *arrays: Array) -> bool:
 
 
 def function(
-    name: str, body: Callable[..., Any], warns: bool = False, pays: Callable[..., bool] | None = None
+    name: str, body: Callable[..., Array], warns: bool = False, pays: Callable[..., bool] | None = None
 ) -> Callable[..., Any]:
     """An elementwise function: compiled for large arrays of one shape and numbers beside them, else its body.
 
@@ -51,7 +58,7 @@ def function(
     pays : tells from the operands whether the body is slow; by default it is.
     """
 
-    def of(*xs: Any) -> Any:
+    def of(*xs: Array | complex) -> Any:
         large = None
         for x in xs:
             if type(x) is np.ndarray and x.size >= WORTHWHILE and x.dtype.char in "fd":
@@ -70,7 +77,7 @@ def function(
     return of
 
 
-def _flat(xs: tuple[Any, ...], large: Array) -> list[Array] | None:
+def _flat(xs: tuple[Array | complex, ...], large: Array) -> list[Array] | None:
     """Operands as flat arrays without gaps: of ``large``'s shape and dtype, or of one number of that dtype;
     the first of three, a condition, of truth values. None where an operand is none of these."""
     operands = []
@@ -141,7 +148,7 @@ def sgd(value: Array, gradient: Array, velocity: Array, numbers: Sequence[float]
     _run(_sgd(value.dtype, bool(numbers[2]), nesterov), [gradient, velocity, value], of)
 
 
-def _run(kernel: Any, arrays: list[Array], *numbers: Array) -> None:
+def _run(kernel: CompiledKernel, arrays: list[Array], *numbers: Array) -> None:
     flat = [a.reshape(-1) for a in arrays]
     kernel(*flat, *numbers, c=-(-flat[0].size // CHUNK))
 
@@ -149,7 +156,7 @@ def _run(kernel: Any, arrays: list[Array], *numbers: Array) -> None:
 class _Pass:
     """The pieces of a loop over flat arrays of one dtype."""
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: DType) -> None:
         from iverson.codegen.nests import nodes
         from iverson.expr.nodes import Apply, Const
 
@@ -160,19 +167,19 @@ class _Pass:
     def array(self, name: str, role: str = "in", extent: int | str = "z") -> Any:
         return self.nodes.Buffer(name, self.dtype, (extent,), role)
 
-    def at(self, array: Any, index: Any = None) -> Any:
+    def at(self, array: Buffer, index: int | None = None) -> Any:
         return self.nodes.Load(array, (self.p if index is None else self.number(index),))
 
-    def call(self, name: str, *args: Any) -> Any:
+    def call(self, name: str, *args: Expr) -> Any:
         return self.apply(name, args, self.dtype)
 
-    def let(self, name: str, value: Any) -> tuple[Any, Any]:
+    def let(self, name: str, value: Expr) -> tuple[Any, Any]:
         return self.nodes.Let(name, value), self.nodes.Local(name, self.dtype)
 
-    def store(self, array: Any, value: Any) -> Any:
+    def store(self, array: Buffer, value: Expr) -> Any:
         return self.nodes.Store(array, (self.p,), value)
 
-    def compiled(self, name: str, buffers: tuple[Any, ...], *body: Any) -> Any:
+    def compiled(self, name: str, buffers: tuple[Buffer, ...], *body: Stmt) -> Any:
         from iverson.codegen.execution.kernel import compile_kernel
 
         n = self.nodes
@@ -186,7 +193,7 @@ class _Pass:
 
 
 @cache
-def _function(name: str, dtype: Any, kinds: tuple[tuple[str, bool], ...]) -> Any:
+def _function(name: str, dtype: DType, kinds: tuple[tuple[str, bool], ...]) -> Any:
     from iverson.expr.nodes import Select
 
     of = _Pass(dtype)
@@ -202,7 +209,7 @@ def _function(name: str, dtype: Any, kinds: tuple[tuple[str, bool], ...]) -> Any
 
 # out[i, r, k] = a[i, r] b[i, k].
 @cache
-def _outer(dtype: Any) -> Any:
+def _outer(dtype: DType) -> Any:
     from iverson.codegen.execution.kernel import compile_kernel
     from iverson.codegen.nests import nodes
 
@@ -220,7 +227,7 @@ def _outer(dtype: Any) -> Any:
 
 # s[i, 0] = b[i, 0]; s[i, k] = a[i, k] s[i, k - 1] + b[i, k].
 @cache
-def _recurrence(dtype: Any, reverse: bool) -> Any:
+def _recurrence(dtype: DType, reverse: bool) -> Any:
     from iverson.codegen.execution.kernel import compile_kernel
     from iverson.codegen.nests import nodes
 
@@ -229,11 +236,11 @@ def _recurrence(dtype: Any, reverse: bool) -> Any:
     out = nodes.Buffer("out", of.dtype, ("c", "n", "m"), "out")
     i, k, j = map(nodes.Var, "ikj")
 
-    def place(k: Any) -> tuple[Any, Any, Any]:
+    def place(k: Expr) -> tuple[Any, Any, Any]:
         last = of.apply("subtract", (nodes.Size("n"), of.number(1)), nodes.INT64)
         return i, of.apply("subtract", (last, k), nodes.INT64) if reverse else k, j
 
-    def line(value: Any, at: tuple[Any, Any, Any]) -> Any:
+    def line(value: Expr, at: tuple[Expr, Expr, Expr]) -> Any:
         return nodes.Loop("j", of.number(0), nodes.Size("m"), (nodes.Store(out, at, value),), mark="vector")
 
     before = of.apply("subtract", (k, of.number(1)), nodes.INT64)
@@ -247,7 +254,7 @@ def _recurrence(dtype: Any, reverse: bool) -> Any:
 
 # v = mu v + g (+ decay p); p -= rate v, or rate (g + mu v).
 @cache
-def _sgd(dtype: Any, decays: bool, nesterov: bool) -> Any:
+def _sgd(dtype: DType, decays: bool, nesterov: bool) -> Any:
     of = _Pass(dtype)
     g, v, p = of.array("g"), *(of.array(name, "inout") for name in ("v", "p"))
     numbers = of.array("numbers", extent=3)
@@ -264,7 +271,7 @@ def _sgd(dtype: Any, decays: bool, nesterov: bool) -> Any:
 
 # m += (1 - b1) (g - m); v = b2 v + (1 - b2) g^2; p -= rate m / (sqrt(v) / sqrt(1 - b2^n) + eps).
 @cache
-def _adam(dtype: Any) -> Any:
+def _adam(dtype: DType) -> Any:
     of = _Pass(dtype)
     g, m, v, p = of.array("g"), *(of.array(name, "inout") for name in ("m", "v", "p"))
     numbers = of.array("numbers", extent=6)

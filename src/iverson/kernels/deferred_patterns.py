@@ -11,23 +11,23 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from iverson.core.dispatch import LevelValue, levels, value_of
+from iverson.core.dispatch import Handle, LevelValue, levels, value_of
 from iverson.core.dtypes import widened
 from iverson.core.errors import IversonError
 from iverson.core.op import Op, frozen
+from iverson.core.protocols import Params
 from iverson.core.shapes import Shape
 from iverson.core.table import TABLE
 from iverson.kernels.kernel_registry import may_store, run_in_layouts
 from iverson.layouts import CooPattern, Pattern, Sparse, Zero, is_strided
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import Make, PatternRead, PatternSymbol, follows, kept
-
-Params = dict[str, Any]
 
 
 class _Unknown:
@@ -45,7 +45,7 @@ _SMALL = 4096
 #: The family of ops that run bodies.
 CONTROL = "control"
 #: A pattern, `UNKNOWN`, None for a value that is not sparse, or an `Origin` that finds one of these.
-Stored = Any
+Stored: TypeAlias = "Pattern | Origin | _Unknown | None"
 
 
 class Origin(ABC):
@@ -62,7 +62,7 @@ class Origin(ABC):
         self._of = of
         self.repeats: bool = repeats or any(isinstance(x, Origin) and x.repeats for x in of)
 
-    def stored(self) -> Stored:
+    def stored(self) -> Any:
         """The pattern, repeated entries stored once; `UNKNOWN`, or None for a value that is not sparse."""
         waiting: list[Origin] = [self]  # no recursion: programs are long
         while waiting:
@@ -80,12 +80,12 @@ class Origin(ABC):
         """The pattern, after all origins that it follows from have found theirs."""
 
 
-def stored_once(stored: Stored) -> Stored:
+def stored_once(stored: Stored) -> Any:
     """The pattern, repeated entries stored once; `UNKNOWN`, or None for a value that is not sparse."""
     return stored.stored() if isinstance(stored, Origin) else stored
 
 
-def resolved(stored: Stored) -> Stored:
+def resolved(stored: Stored) -> Any:
     """A pattern, `UNKNOWN`, or None for a value that is not sparse.
 
     Raises PatternRead where some entries may be stored twice, and it is not known which.
@@ -95,7 +95,7 @@ def resolved(stored: Stored) -> Stored:
     return stored_once(stored)
 
 
-def origin_of(x: Any) -> Stored:
+def origin_of(x: Handle | LayoutValue | complex) -> Any:
     """The pattern of a handle or of its value, or the `Origin` that finds the pattern; computes nothing."""
     value = value_of(x, x)
     if isinstance(value, LevelValue | Zero):
@@ -103,7 +103,7 @@ def origin_of(x: Any) -> Stored:
     return value.pattern if isinstance(value, Sparse) else None
 
 
-def stored_by(x: Any) -> Stored:
+def stored_by(x: Handle | LayoutValue | complex) -> Any:
     """The pattern that eager code has for a handle, `UNKNOWN`, or None for a value that is not sparse."""
     for level in levels():
         level.reads_patterns = True
@@ -113,20 +113,20 @@ def stored_by(x: Any) -> Stored:
     return pattern
 
 
-def layout_in_level(x: Any) -> str | None:
+def layout_in_level(x: Handle | LayoutValue | complex) -> str | None:
     """The name of the layout that eager code has for a value of a level, where that is sparse and known."""
     pattern = stored_by(x) if isinstance(x, LevelValue) and x.stored is not None else None
     return pattern.layout if isinstance(pattern, Pattern) else None
 
 
-def note_stored(x: Any, stored: Stored) -> None:
+def note_stored(x: Handle | LayoutValue | complex, stored: Stored) -> None:
     """Note the pattern, or its origin, on the value of a handle, if that is a value of a level."""
     value = value_of(x, x)
     if isinstance(value, LevelValue):
         value.note_stored(stored)
 
 
-def noted(x: Any, stored: Stored) -> Any:
+def noted(x: Handle | LayoutValue | complex, stored: Stored) -> Any:
     """The array as a new variable of each active level, with the pattern that eager code has noted on it."""
     for level in levels():
         x = level.variable_of(x)
@@ -134,7 +134,7 @@ def noted(x: Any, stored: Stored) -> Any:
     return x
 
 
-def is_sparse(x: Any) -> bool:
+def is_sparse(x: Handle | LayoutValue | complex) -> bool:
     """True if eager code has, or may have, the value of a handle in a sparse layout."""
     return stored_by(x) is not None
 
@@ -186,7 +186,7 @@ class Part:
 
     __slots__ = ("array", "dtype", "shape", "stored")
 
-    def __init__(self, operand: Any, stored: Stored = None) -> None:
+    def __init__(self, operand: LayoutValue, stored: Stored = None) -> None:
         self.shape: Shape = operand.shape
         self.dtype = widened(operand.dtype)
         self.stored = origin_of(operand) if stored is None else stored
@@ -223,9 +223,12 @@ class Computed(Origin):
 
     __slots__ = ("_op", "_params", "_parts", "_position")
 
-    def __init__(self, op: Op, parts: Sequence[Any], params: Params, index: int | None = None) -> None:
+    def __init__(
+        self, op: Op, parts: Sequence[Part | complex], params: Params, index: int | None = None
+    ) -> None:
         super().__init__(*(x.stored if isinstance(x, Part) else None for x in parts))
-        self._op, self._parts, self._params, self._position = op, parts, params, index
+        self._op, self._params, self._position = op, params, index
+        self._parts: Sequence[Any] = parts
 
     def _find(self) -> Stored:
         operand_patterns = list(map(stored_once, self._of))
@@ -253,7 +256,7 @@ class Computed(Origin):
 
         key = self._key(at)
         # Kept on the patterns, as programs repeat what is not sparse: a product with a vector.
-        cache = [] if key is self else kept(("not sparse", key), sources, list)
+        cache: list[Stored] = [] if key is self else kept(("not sparse", key), sources, list)
         if not cache:
             pattern = self._from(sources, make, key)
             if isinstance(pattern, Pattern):
@@ -261,7 +264,7 @@ class Computed(Origin):
             cache.append(pattern)
         return cache[0]
 
-    def _from(self, sources: Sequence[Pattern], make: Make, key: Any) -> Stored:
+    def _from(self, sources: Sequence[Pattern], make: Make, key: Hashable) -> Any:
         """The pattern that ``make`` gives for sources, some of which may be symbols."""
         try:
             if PatternSymbol not in map(type, sources):
@@ -337,7 +340,9 @@ def _empty(shape: Shape) -> Pattern:
     return CooPattern(shape, np.zeros((len(shape), 0), np.int64), True)
 
 
-def origins(op: Op, args: Sequence[Any], params: Params, count: int = 1) -> Sequence[Stored]:
+def origins(
+    op: Op, args: Sequence[Handle | LayoutValue | complex], params: Params, count: int = 1
+) -> Sequence[Stored]:
     """The pattern, or its origin, of each result of an op in a level; None for a result that is not sparse.
 
     args : handles, values, arrays and numbers.
@@ -353,7 +358,12 @@ def origins(op: Op, args: Sequence[Any], params: Params, count: int = 1) -> Sequ
     return [Computed(op, parts, params, k if op.multiple else None) for k in range(count)]
 
 
-def with_origin(op: Op, args: Sequence[Any], params: Params, out: Any) -> Any:
+def with_origin(
+    op: Op,
+    args: Sequence[Handle | LayoutValue | complex],
+    params: Params,
+    out: Any,
+) -> Any:
     """Results of an op; new zeros among them get the pattern that numbers in their place would have."""
     outputs = out if op.multiple else (out,)
     operand_ids = {id(value_of(a, a)) for a in args}
@@ -366,7 +376,7 @@ def with_origin(op: Op, args: Sequence[Any], params: Params, out: Any) -> Any:
     return results if op.multiple else results[0]
 
 
-def stacked(step: Stored, of: Any, count: int) -> Stored:
+def stacked(step: Stored, of: LayoutValue, count: int) -> Stored:
     """The pattern of the stacked results of ``count`` steps, each like ``of`` and stored on ``step``."""
     if step is None or not count:
         return step

@@ -17,11 +17,13 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
+from iverson.core.protocols import DType, NDArray, Params
 from iverson.core.table import TABLE
 from iverson.layouts import Sparse, Zero, is_strided, layouts_by_type, to_strided
+from iverson.layouts.layout_registry import LayoutValue
 
+#: The operands of a call: values of layouts, and numbers.
 Values = tuple[Any, ...]
-Params = dict[str, Any]
 Kernel = Callable[[Op, Values, Params], Any]
 
 _kernels: dict[tuple[str, type], Kernel] = {}
@@ -62,7 +64,7 @@ def register(family: str, kind: type) -> Callable[[Kernel], Kernel]:
 
 
 @register(ANY_OP, np.ndarray)
-def strided(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def strided(op: Op, values: Values, params: Params) -> Any:
     """The kernel of every op for the strided layout: the body that its record registers.
 
     `Op.trapping` is the same body, found beforehand for calls on strided operands alone.
@@ -82,7 +84,7 @@ def replace_kernels(kernels: dict[tuple[str, type], Kernel]) -> None:
     _kernels_by_types.clear()
 
 
-def annihilated(op: Op, values: tuple[Any, ...]) -> tuple[int, ...] | None:
+def annihilated(op: Op, values: Values) -> tuple[int, ...] | None:
     """A group of inputs that are all zero and in which the op is linear, so that the result is zero."""
     if Zero not in map(type, values):
         return None
@@ -92,7 +94,7 @@ def annihilated(op: Op, values: tuple[Any, ...]) -> tuple[int, ...] | None:
     return None
 
 
-def zeros_like_result(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def zeros_like_result(op: Op, values: Values, params: Params) -> Any:
     """The op's result in the zero layout (a tuple of them where the op has several).
 
     ``abstract`` is given Avals, and Python scalars themselves: they are weak.
@@ -103,7 +105,7 @@ def zeros_like_result(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -
     return Zero(facts.shape, facts.dtype)
 
 
-def _facts(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def _facts(op: Op, values: Values, params: Params) -> Any:
     operands = [Aval(v.shape, v.dtype) if hasattr(v, "shape") else v for v in values]
     return op.abstract(*operands, **params)
 
@@ -112,7 +114,7 @@ def _by_priority(kind: type) -> int:
     return -layouts_by_type[kind].priority
 
 
-def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def run(op: Op, values: Values, params: Params) -> Any:
     """The op's result on values of which at least one is not strided."""
     kinds = frozenset(map(type, values))
     for v in values:
@@ -138,7 +140,7 @@ def run(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
     return strided(op, dense, params)
 
 
-def _widened(op: Op, values: tuple[Any, ...], kinds: frozenset[type]) -> tuple[Any, ...] | None:
+def _widened(op: Op, values: Values, kinds: frozenset[type]) -> tuple[Any, ...] | None:
     """The operands with those of half precision in float32; None where the op takes all as they are.
 
     A body on strided operands that only moves entries takes them so, if there is one dtype to move. Kernels
@@ -152,7 +154,7 @@ def _widened(op: Op, values: tuple[Any, ...], kinds: frozenset[type]) -> tuple[A
     return tuple([in_dtype(v, dtypes.widened(v.dtype)) if hasattr(v, "dtype") else v for v in values])
 
 
-def _narrowed(op: Op, values: tuple[Any, ...], params: dict[str, Any], wide: tuple[Any, ...]) -> Any:
+def _narrowed(op: Op, values: Values, params: Params, wide: Values) -> Any:
     """The op on operands in float32, its results rounded to the dtypes that they have for the given ones.
 
     A result that is one of the operands in float32 becomes the given operand itself: the identity is kept.
@@ -167,19 +169,17 @@ def _narrowed(op: Op, values: tuple[Any, ...], params: dict[str, Any], wide: tup
     return in_dtype(np.asarray(out) if isinstance(out, np.generic) else out, facts.dtype)
 
 
-def in_dtype(value: Any, dtype: np.dtype[Any]) -> Any:
+def in_dtype(value: LayoutValue, dtype: DType) -> Any:
     """A value of any layout in a dtype; the value itself where that is its own."""
     return value if value.dtype == dtype else run(TABLE["astype"], (value,), {"dtype": dtype})
 
 
-def entries_in_memory(array: np.ndarray[Any, Any]) -> int:
+def entries_in_memory(array: NDArray) -> int:
     """The number of entries of an array in memory: entries repeated by a stride of 0 count once."""
     return prod(n for n, step in zip(array.shape, array.strides, strict=True) if step)
 
 
-def run_in_layouts(
-    op: Op, values: tuple[Any, ...], params: dict[str, Any], kinds: frozenset[type] | None = None
-) -> Any:
+def run_in_layouts(op: Op, values: Values, params: Params, kinds: frozenset[type] | None = None) -> Any:
     """The result of `run`, but NotImplemented where no kernel fits the layouts: nothing is made strided.
 
     kinds : the types of the values, where the caller knows them.

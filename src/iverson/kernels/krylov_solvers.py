@@ -7,21 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from iverson.core.errors import ConvergenceWarning, DTypeError, LinearAlgebraError
 from iverson.core.op import Op
+from iverson.core.protocols import DType, Params
 from iverson.core.python.caller import warn
+from iverson.kernels.kernel_registry import Values
 from iverson.kernels.sparse.sparse_operands import is_sparse, sparse, sparse_only
 from iverson.kernels.sparse.sparse_products import solved, to_scipy
 from iverson.layouts import coalesced, is_strided, to_strided
 
+if TYPE_CHECKING:
+    from scipy.sparse import sparray
+    from scipy.sparse.linalg import LinearOperator
+
 Array = np.ndarray[Any, Any]
-Params = dict[str, Any]
-Values = tuple[Any, ...]
 Apply = Callable[[Array], Array]
+#: A matrix as SciPy takes it.
+Matrix: TypeAlias = "Array | sparray | LinearOperator"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,7 +43,9 @@ class Preconditioner:
         return Preconditioner(self.adjoint, self.apply)
 
 
-def preconditioned(matrix: Any, m: Any, operation: str, dtype: Any) -> Any:
+def preconditioned(
+    matrix: Matrix, m: Preconditioner | Literal["jacobi", "ilu"] | None, operation: str, dtype: DType
+) -> Any:
     """SciPy's M for a matrix: of "jacobi" its diagonal inverted, of "ilu" its incomplete factors.
 
     dtype : of the solution. Raises DTypeError where that is real and M gives complex vectors.
@@ -83,7 +91,16 @@ def preconditioned(matrix: Any, m: Any, operation: str, dtype: Any) -> Any:
     return LinearOperator(matrix.shape, apply, dtype=matrix.dtype)
 
 
-def iterated(matrix: Any, b: Array, *, method: str, rtol: float, atol: float, maxiter: Any, m: Any) -> Array:
+def iterated(
+    matrix: Matrix,
+    b: Array,
+    *,
+    method: str,
+    rtol: float,
+    atol: float,
+    maxiter: int | None,
+    m: Preconditioner | Literal["jacobi", "ilu"] | None,
+) -> Array:
     """x with A x = b for one matrix (or SciPy operator) and columns b, each by its own iterations.
 
     method : "cg", "minres", "bicgstab", or "gmres" with how many vectors it keeps: "gmres(20)".
@@ -108,7 +125,7 @@ def iterated(matrix: Any, b: Array, *, method: str, rtol: float, atol: float, ma
     return x
 
 
-def _check(method: str, matrix: Any, b: Array, x: Array, tolerance: float) -> None:
+def _check(method: str, matrix: Matrix, b: Array, x: Array, tolerance: float) -> None:
     """Warn where iterations stopped early; raise where they led nowhere, as of a singular matrix.
 
     The reports of the routines are not enough: for a singular matrix gmres may report a solution.
@@ -149,13 +166,13 @@ def of_sparse(op: Op, values: Values, params: Params) -> Any:
 # --- eigenpairs ---------------------------------------------------------------------------------------
 
 
-def hermitian_part(a: Any) -> Any:
+def hermitian_part(a: Matrix) -> Any:
     """(A + A^H) / 2 of an array or a SciPy matrix, along the last two axes."""
     adjoint = a.conj().swapaxes(-1, -2) if is_strided(a) else a.conj().T
     return (a + adjoint) * 0.5
 
 
-def eigenpairs(matrix: Any, *, k: int, which: str, method: str) -> tuple[Array, Array]:
+def eigenpairs(matrix: Matrix, *, k: int, which: str, method: str) -> tuple[Array, Array]:
     """k eigenvalues, increasing, and eigenvectors of one Hermitian matrix (or SciPy operator).
 
     which : "LA", "SA" or "LM", the largest, the smallest or the largest in absolute value.
@@ -227,7 +244,7 @@ def bordered_solve(a: Array, w: Array, v: Array, g: Array, h: Array) -> tuple[Ar
     return _without_noise(x, g, h, np.linalg.norm(a, axis=(-2, -1))), np.ascontiguousarray(solutions[..., n])
 
 
-def _without_noise(x: Array, g: Array, h: Array, size: Any) -> Array:
+def _without_noise(x: Array, g: Array, h: Array, size: Array | np.floating[Any]) -> Array:
     """x, nan in columns that were divided by rounding: by no more than a few eps of the matrix's norm."""
     size = np.asarray(size)[..., None]
     limit = 4 * x.shape[-2] * float(np.finfo(x.dtype).eps) * size

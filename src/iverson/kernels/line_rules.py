@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from iverson.core.protocols import Params
 
 #: An array, or a value of a graph.
 Entries = Any
@@ -61,9 +63,6 @@ class StoredLines(ABC):
     def missing(self) -> Entries:
         """The number of zeros of each line that are not stored."""
         return self.N.subtract(self.full, self.number)
-
-
-Params = Mapping[str, Any]
 
 
 def _largest(lines: StoredLines, entries: Entries, _params: Params) -> Entries:

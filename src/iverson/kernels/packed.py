@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from iverson.core.op import Op
+from iverson.core.protocols import NDArray, Params
 from iverson.core.shapes import Shape
 from iverson.kernels import entry_rules
-from iverson.kernels.kernel_registry import register, zeros_like_result
+from iverson.kernels.kernel_registry import Values, register, zeros_like_result
 from iverson.layouts import Box, Packed, Sparse, Zero, is_strided, to_strided
-
-Values = tuple[Any, ...]
-Params = dict[str, Any]
 
 
 def same_mask(a: Packed, b: Packed) -> bool:
@@ -26,7 +24,7 @@ def same_mask(a: Packed, b: Packed) -> bool:
     return a.mask is b.mask or (a.mask.shape == b.mask.shape and bool(np.array_equal(a.mask, b.mask)))
 
 
-def _at(value: Any, mask: Any, shape: Shape) -> Any:
+def _at(value: Any, mask: NDArray, shape: Shape) -> Any:
     """The entries of an operand where a mask of the result's shape holds."""
     if type(value) is Packed:
         return value.values

@@ -20,7 +20,7 @@ from iverson.layouts import Box, Bracket, Zero, counting_sorts, segment_starts
 Array = np.ndarray[Any, Any]
 
 
-def broadcast_to(x: Any, *, shape: Shape) -> Array:
+def broadcast_to(x: Array, *, shape: Shape) -> Array:
     """x with extents of 1 stretched to a shape: a read-only view, like numpy.broadcast_to but lighter."""
     if type(x) is not np.ndarray or not x.flags.c_contiguous:
         return np.broadcast_to(x, shape)
@@ -66,7 +66,7 @@ def embed(g: Array, key: Key, shape: Shape, held: bool = False) -> Any:
 _ALL, _SLICES, _step = slice(None), frozenset((slice,)), attrgetter("step")
 
 
-def bracket(condition: Any, x: Any, *, negated: bool) -> Bracket:
+def bracket(condition: Array, x: Array, *, negated: bool) -> Bracket:
     """x where the condition holds (does not, if ``negated``)."""
     condition, x = np.asarray(condition, bool), np.asarray(x)
     if x.shape != condition.shape:
@@ -138,7 +138,9 @@ def _linear(indices: tuple[Array, ...], extents: Shape) -> Array:
     return np.ravel_multi_index(np.broadcast_arrays(*indices), extents).ravel()
 
 
-def _product(multiply: Any, of_entries: Any) -> Callable[[Array, Array], Array]:
+def _product(
+    multiply: Callable[[Array, Array], Array], of_entries: Callable[[Array, Array], Array]
+) -> Callable[[Array, Array], Array]:
     def matmul(a: Array, b: Array) -> Array:
         """The product of matrices or batches of them, reported as work.
 
@@ -188,7 +190,7 @@ _recurrence = compiled_elementwise.recurrence(_step_by_step)
 _SHORT_ROW, _MANY_ROWS = 128, 32
 
 
-def extremum(ufunc: Any, x: Array, *, axis: Shape | int | None, keepdims: bool) -> Array:
+def extremum(ufunc: np.ufunc, x: Array, *, axis: Shape | int | None, keepdims: bool) -> Array:
     """The maximum or minimum along axes; of many short rows, along the columns of their transposed copy.
 
     NumPy enters its loop once per row: for rows of a few entries, that is most of the time.
@@ -250,14 +252,14 @@ def add_n(*xs: Array) -> Array:
     return total
 
 
-def gather_put(x: Array, v: Any, *indices: Array, axes: Shape) -> Array:
+def gather_put(x: Array, v: Array | complex, *indices: Array, axes: Shape) -> Array:
     """A copy of x with v at integer index arrays on some axes; a later writer of a place wins."""
     result = np.array(x)
     np.moveaxis(result, axes, range(len(axes)))[indices] = v
     return result
 
 
-def index_along(shape: Shape, positions: Any, axis: int) -> tuple[Any, ...]:
+def index_along(shape: Shape, positions: Array, axis: int) -> tuple[Any, ...]:
     """The index that reads, for each entry of the other axes, the given positions of one axis."""
     last = len(shape) - 1
     places = [np.arange(n).reshape((n,) + (1,) * (last - k)) for k, n in enumerate(shape) if k != axis]

@@ -5,6 +5,7 @@ A zero in place of an absent entry would turn the inf or nan that it is multipli
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def by_terms(product: Array, a: Array, b: Array, there_a: Array, there_b: Array)
     return out
 
 
-def _aligned(batch: Any, shape: tuple[int, ...]) -> Any:
+def _aligned(batch: Sequence[int], shape: tuple[int, ...]) -> Any:
     """The indices of a batch on the axes that a factor has of it, with their extents."""
     return zip(batch[len(batch) - len(shape) :], shape, strict=True)
 

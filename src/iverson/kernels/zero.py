@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from iverson.core.op import Op
+from iverson.core.protocols import Params
 from iverson.core.scalars import keep_where
-from iverson.kernels.kernel_registry import in_dtype, register, zeros_like_result
+from iverson.kernels.kernel_registry import Values, in_dtype, register, zeros_like_result
 from iverson.layouts import Zero, is_strided
 
 
 @register("add", Zero)
 @register("subtract", Zero)
-def add(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def add(op: Op, values: Values, params: Params) -> Any:
     """zero + x and x - zero are x itself; zero - x is -x; each broadcast and cast to the result."""
     position = 1 if type(values[0]) is Zero else 0
     x = values[position]
@@ -30,7 +31,7 @@ def add(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
 
 
 @register("where", Zero)
-def where(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def where(op: Op, values: Values, params: Params) -> Any:
     """A selection, for where(c, x, zero) and where(c, zero, x); never a product, so inf and nan stay out."""
     condition, a, b = values
     if not is_strided(condition):
@@ -49,7 +50,7 @@ def where(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
 
 
 @register("add_n", Zero)
-def add_n(op: Op, values: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def add_n(op: Op, values: Values, params: Params) -> Any:
     """A sum drops its zero terms; their dtypes count."""
     terms = tuple(v for v in values if type(v) is not Zero)
     if len(terms) > 1 and any(not is_strided(v) for v in terms):

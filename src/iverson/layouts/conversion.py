@@ -6,7 +6,7 @@ A pattern is converted once, and the result is kept on it (`ByPattern`); after t
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,13 @@ from iverson.core.inputs.arrays import repeat, tile
 from iverson.core.shapes import Shape
 from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.coo import CooPattern, coalesced, of_nonzeros
-from iverson.layouts.layout_registry import Blocks, layout_named, layout_of
+from iverson.layouts.layout_registry import Blocks, LayoutValue, layout_named, layout_of
 from iverson.layouts.layout_registry import to_strided as strided_of
 from iverson.layouts.pattern import Array, Pattern, Sparse, coordinates_of
 from iverson.layouts.placement import ByPattern, converted
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 
 def can_hold(layout: str, shape: Shape, blocks: Blocks = None) -> bool:
@@ -26,7 +29,7 @@ def can_hold(layout: str, shape: Shape, blocks: Blocks = None) -> bool:
     return not layout_named(layout).unfit(shape, blocks)
 
 
-def convert(value: Any, layout: str, blocksize: Blocks = None, dense_dim: int | None = None) -> Any:
+def convert(value: LayoutValue, layout: str, blocksize: Blocks = None, dense_dim: int | None = None) -> Any:
     """A value in another layout that can hold its shape; entries stored twice are summed.
 
     dense_dim : how many trailing axes are dense; None for those of the value that the layout can have dense.
@@ -52,7 +55,7 @@ def convert(value: Any, layout: str, blocksize: Blocks = None, dense_dim: int | 
     return from_coo(sparse_value if isinstance(from_coo, ByPattern) else to_coo(sparse_value), blocksize)
 
 
-def to_coo(value: Any) -> Any:
+def to_coo(value: LayoutValue) -> Any:
     """The stored entries of a value, in COO."""
     layout = layout_of(value)
     if layout.to_coo is not None:
@@ -131,19 +134,19 @@ def _suits(shape: Shape, model: Pattern, count: int) -> bool:
     return prod(shape) <= max(prod(model.shape) // model.shape[along], count) * shape[along]
 
 
-def without_entries(model: Pattern, shape: Shape, dtype: Any) -> Any:
+def without_entries(model: Pattern, shape: Shape, dtype: DTypeLike) -> Any:
     """A value of a shape and the layout of a pattern that stores nothing."""
     empty = CooPattern.of_keys(np.zeros(0, np.int64), model.shape, model.index_dtype)
     return convert(empty.value(np.zeros((0, *shape[model.ndim :]), dtype)), model.layout, model.blocksize)
 
 
-def nonzero_indices(value: Any) -> tuple[Array, ...]:
+def nonzero_indices(value: LayoutValue) -> tuple[Array, ...]:
     """The indices of the nonzero entries of a value, in row-major order, one int64 array per axis."""
     if not isinstance(value, Sparse):
         return np.nonzero(strided_of(value))
-    value = coalesced(with_sparse_axes(value, len(value.shape)))
-    keys, order = value.pattern.sorted
-    indices = coordinates_of(keys[value.entries[order] != 0], value.shape)
+    sparse_value = coalesced(with_sparse_axes(value, len(value.shape)))
+    keys, order = sparse_value.pattern.sorted
+    indices = coordinates_of(keys[sparse_value.entries[order] != 0], value.shape)
     return tuple(indices)
 
 

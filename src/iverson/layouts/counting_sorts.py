@@ -7,17 +7,26 @@ Nothing here knows of patterns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache, wraps
 from math import prod
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
+
+from iverson.core.protocols import DType
+from iverson.core.shapes import Shape
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Array = np.ndarray[Any, Any]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: Of a compressed matrix: where lines start, and the indices of the entries.
+Lines = tuple[Array, Array]
 
 #: How many times the entries the lines to count may be, before comparing entries takes fewer steps: a sort
 #: of N entries passes over them some log2(N) / 2 times, a counting sort twice, and once over the counts.
@@ -43,23 +52,26 @@ def _in_single(of: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _wide(args: Any, half: Any) -> Any:
+def _wide(args: Iterable[Any], half: DType) -> Any:
     return [a.astype(np.float32) if getattr(a, "dtype", None) == half else a for a in args]
 
 
-def _narrowed(result: Any, half: Any) -> Any:
+def _narrowed(result: Any, half: DType) -> Any:
     if type(result) is tuple:
         return tuple([_narrowed(x, half) for x in result])
     return result.astype(half) if getattr(result, "dtype", None) == np.float32 else result
 
 
-def taken(entries: Array, at: Any) -> Array:
+def taken(entries: Array, at: Array | slice) -> Array:
     """Entries at positions: rows of several go faster through ``take``, numbers through indexing.
 
     An array that is not contiguous in memory is indexed too: ``take`` would first copy all of it.
     """
-    indexed = entries.ndim == 1 or isinstance(at, slice) or not entries.flags.c_contiguous
-    result: Array = entries[at] if indexed else entries.take(at, axis=0)
+    result: Array
+    if isinstance(at, slice) or entries.ndim == 1 or not entries.flags.c_contiguous:
+        result = entries[at]
+    else:
+        result = entries.take(at, axis=0)
     return result
 
 
@@ -113,7 +125,7 @@ def turned(n: int, m: int, indptr: Array, indices: Array, entries: Array) -> tup
 
 
 def in_blocks(
-    shape: Any, blocks: tuple[int, int], indptr: Array, indices: Array, entries: Array
+    shape: Shape, blocks: tuple[int, int], indptr: Array, indices: Array, entries: Array
 ) -> tuple[Array, Array, Array]:
     """Of rows: rows of the blocks that hold an entry, and these blocks, 0 where there is none."""
     (n, m), (r, c) = shape, blocks
@@ -163,7 +175,7 @@ def starts_at(lines: Array, changed: Array, count: int) -> Array:
     return np.maximum.accumulate(starts, out=starts)
 
 
-def merged(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array]:
+def merged(n: int, m: int, first: Lines, second: Lines) -> tuple[Array, Array, Array]:
     """The entries that one of two compressed matrices stores, and for each 1, 2 or 3: who does, both if 3.
 
     first, second : starts and indices of n lines with indices below m, in order and none twice.
@@ -184,7 +196,7 @@ def merged(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array
     return starts, indices, code[:count]
 
 
-def met(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array]:
+def met(n: int, m: int, first: Lines, second: Lines) -> tuple[Array, Array, Array]:
     """The entries that both of two compressed matrices store, and the position of each in the first.
 
     As for `merged`; entries of lines of which the other stores nothing are passed over.
@@ -192,7 +204,11 @@ def met(n: int, m: int, first: Any, second: Any) -> tuple[Array, Array, Array]:
     size = min(first[1].size, second[1].size)
     # Half the memory to move, wherever it holds the positions.
     dtype = np.int32 if first[1].size < 2**31 - 1 else np.int64
-    result = np.empty(n + 1, first[0].dtype), np.empty(size, first[1].dtype), np.empty(size, dtype)
+    result: tuple[Array, Array, Array] = (
+        np.empty(n + 1, first[0].dtype),
+        np.empty(size, first[1].dtype),
+        np.empty(size, dtype),
+    )
     # Entries of a product: SciPy leaves out those that are 0.
     operands = (*first, np.arange(1, first[1].size + 1, dtype=dtype), *second, np.ones(second[1].size, dtype))
     loops().csr_elmul_csr(n, m, *operands, *result)
@@ -210,7 +226,7 @@ def box(
 
 
 @lru_cache(maxsize=4)
-def numbered(count: int, dtype: Any) -> Array:
+def numbered(count: int, dtype: DTypeLike) -> Array:
     """1, 2, ... count, for loops that carry the positions of entries: most calls are of few sizes."""
     numbers = np.arange(1, count + 1, dtype=dtype)
     numbers.flags.writeable = False
@@ -253,7 +269,9 @@ def chosen_across(n: int, m: int, indptr: Array, indices: Array, chosen: Array) 
 
 
 @_in_single
-def samples(shape: tuple[int, int], indptr: Array, indices: Array, values: Array, at: Any) -> Array:
+def samples(
+    shape: tuple[int, int], indptr: Array, indices: Array, values: Array, at: Sequence[Array]
+) -> Array:
     """The entries of lines at given lines and indices; 0 where there is none."""
     result = np.zeros(at[0].size, values.dtype)
     lines, along = (np.ascontiguousarray(a, indptr.dtype) for a in at)

@@ -5,18 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from iverson.core.dispatch import LevelValue
 from iverson.core.entries import FULL, Entries
 from iverson.core.errors import ArgumentTypeError, DensifyWarning
+from iverson.core.protocols import DType, NDArray
 from iverson.core.python.caller import warn
 from iverson.core.shapes import Shape
 
 #: The rows and columns of a block, for layouts that store blocks.
 Blocks = tuple[int, int] | None
+
+
+class LayoutValue(Protocol):
+    """A value of a layout, which a handle holds; all else that is known of it is in its `Layout`."""
+
+    @property
+    def shape(self) -> Shape:
+        """The extents, one per axis."""
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +108,7 @@ def sparse_layouts() -> tuple[Layout, ...]:
     return tuple(layout for layout in layouts_by_type.values() if layout.from_coo is not None)
 
 
-def layout_of(value: Any) -> Layout:
+def layout_of(value: LayoutValue) -> Layout:
     """The layout of a value; raises ArgumentTypeError for anything that is not one."""
     try:
         return layouts_by_type[type(value)]
@@ -113,36 +126,38 @@ def support_of(value: Any) -> Entries:
     return (layouts_by_type.get(type(value)) or layout_of(value)).support(value)
 
 
-def support_pattern(value: Any) -> Any:
+def support_pattern(value: LayoutValue) -> Any:
     """The sparse pattern outside of which ``value`` is zero, or None where its support is not one."""
     return getattr(support_of(value), "pattern", None)
 
 
-def stored(value: Any) -> tuple[Any, np.ndarray[Any, Any]]:
+def stored(value: LayoutValue) -> tuple[Any, np.ndarray[Any, Any]]:
     """The stored entries of ``value``: an index into an array of its shape, and the entries there."""
     layout = layout_of(value)
     result = layout.stored(value)
     return ((), layout.to_strided(value)) if result is None else result
 
 
-def entries(value: Any) -> int:
+def entries(value: LayoutValue) -> int:
     """Number of stored entries of ``value``; explicit zeros and repeats count."""
     buffers = layout_of(value).buffers(value)
     return buffers[-1].size if buffers else 0
 
 
-def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _owner(array: NDArray) -> np.ndarray[Any, Any]:
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
-def _arrays(value: Any) -> tuple[np.ndarray[Any, Any], ...]:
+def _arrays(value: LayoutValue) -> tuple[np.ndarray[Any, Any], ...]:
     layout = layouts_by_type.get(type(value))
     return () if layout is None else (*layout.buffers(value), *layout.structure(value))
 
 
-def new_bytes(result: Any, operands: Iterable[Any], structures: Iterable[Any] = ()) -> int:
+def new_bytes(
+    result: LayoutValue, operands: Iterable[LayoutValue], structures: Iterable[NDArray] = ()
+) -> int:
     """The bytes of a result, with the places of its entries, that it does not share with operands, nor with
     other arrays that say where entries are."""
     owner_ids = {id(_owner(array)) for value in operands for array in _arrays(value)}
@@ -156,7 +171,7 @@ def new_bytes(result: Any, operands: Iterable[Any], structures: Iterable[Any] = 
     return total
 
 
-def warn_dense(value: Any, operation: str) -> None:
+def warn_dense(value: LayoutValue, operation: str) -> None:
     """Warn with DensifyWarning that an operation makes all entries of a value's shape explicit."""
     warn(
         f"{operation}: no kernel for layout '{layout_of(value).name}': all {prod(value.shape)} entries of "
@@ -165,7 +180,7 @@ def warn_dense(value: Any, operation: str) -> None:
     )
 
 
-def to_strided(value: Any, operation: str = "", *, quiet: bool = True) -> np.ndarray[Any, Any]:
+def to_strided(value: LayoutValue, operation: str = "", *, quiet: bool = True) -> np.ndarray[Any, Any]:
     """``value`` with every entry explicit; warns with DensifyWarning unless ``quiet``."""
     layout = layouts_by_type.get(type(value)) or layout_of(value)
     if not quiet and layout.densify_warns:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from itertools import count
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary, ref
 
 import numpy as np
@@ -21,7 +21,11 @@ from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts import counting_sorts
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
 Array = np.ndarray[Any, Any]
+T = TypeVar("T")
 
 
 class Pattern(ABC):
@@ -55,9 +59,9 @@ class Pattern(ABC):
         #: Patterns of which it was made as a part, as cotangents are read and chosen, and where in these.
         self.part_of: tuple[tuple[ref[Pattern], Array], ...] = ()
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """The fact that follows from the pattern and is kept on it under ``key``, made at the first call."""
-        fact = self._facts.get(key)
+        fact: T | None = self._facts.get(key)
         if fact is None:
             fact = self._facts.setdefault(key, make())  # of two threads, the first one's stands
         return fact
@@ -236,8 +240,8 @@ class Sparse:
 
     __slots__ = ("dense_shape", "dtype", "pattern", "shape", "there", "values")
 
-    def __init__(self, pattern: Any, values: Array) -> None:
-        self.pattern = pattern
+    def __init__(self, pattern: Pattern, values: Array) -> None:
+        self.pattern: Any = pattern
         self.there: Callable[[], Array] | None = None
         self.values = np.asarray(values)  # never a subclass: an unpickled memory map, say
         self.dtype = values.dtype
@@ -288,7 +292,7 @@ def addresses(coordinates: Array, shape: Shape) -> Array:
     return keys
 
 
-def coordinates_of(keys: Array, shape: Shape, dtype: Any = np.int64) -> Array:
+def coordinates_of(keys: Array, shape: Shape, dtype: DTypeLike = np.int64) -> Array:
     """The inverse of `addresses`."""
     coordinates: Array = np.empty((len(shape), keys.size), dtype)
     for k in range(len(shape) - 1, 0, -1):

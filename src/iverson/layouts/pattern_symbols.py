@@ -11,17 +11,18 @@ in the call that is traced (`examples`): it is in the same layout for all calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from math import isqrt, prod
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from weakref import ref
 
 import numpy as np
 
 from iverson.core.errors import GraphError
+from iverson.core.protocols import Params
 from iverson.core.python.caller import is_of_users
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
@@ -30,6 +31,8 @@ from iverson.layouts.coo import CooPattern
 from iverson.layouts.pattern import Array, Pattern, coordinates_of
 from iverson.layouts.placement import converted
 from iverson.layouts.weak_tables import ForOthers, StillUsed
+
+T = TypeVar("T")
 
 #: Which pattern each symbol is, in a call.
 Binding = dict["PatternSymbol", Pattern]
@@ -52,7 +55,7 @@ class PatternRead(GraphError):
 def _guarded(name: str) -> Any:
     how = getattr(int, name)
 
-    def operate(self: int, *operands: Any) -> Any:
+    def operate(self: int, *operands: int) -> Any:
         if is_of_users():
             raise PatternRead
         result = how(self, *operands)
@@ -93,7 +96,7 @@ class StandIn(int):
     del _name
 
 
-def handed_out(extents: Any, depth: int = 1) -> Any:
+def handed_out(extents: Shape | int, depth: int = 1) -> Any:
     """Extents, or one, for the frame so many above that of the caller.
 
     Raises PatternRead where one stands for any number, and that frame is of the user.
@@ -160,18 +163,18 @@ class PatternSymbol(Pattern):
 
     def __init__(
         self,
-        model: Any,
+        model: Pattern,
         count: int,
         sources: Sequence[Callable[[], Pattern | None]] = (),
         how: Callable[..., Pattern] | None = None,
-        back: Callable[[Any], Pattern] | None = None,
+        back: Callable[[Pattern], Pattern] | None = None,
         *,
         capacity: bool = False,
         by_rows: bool = False,
         counts: Counts | None = None,
     ) -> None:
         super().__init__(model.shape, (count, *model.stored_shape[1:]))
-        self.model = model
+        self.model: Any = model
         self.layout, self.kind = model.layout, model.kind
         self._how, self._back = how, back
         self.capacity = capacity
@@ -272,7 +275,7 @@ class PatternSymbol(Pattern):
 
         return self._followed_by(("permuted", axes), make)
 
-    def _followed_by(self, key: Any, make: Callable[[], PatternSymbol]) -> PatternSymbol:
+    def _followed_by(self, key: Hashable, make: Callable[[], PatternSymbol]) -> PatternSymbol:
         """The symbol that follows from this one alone; the same as long as it is used, and keeps this one."""
         table = _known((self,))
         symbol = table.get(key)
@@ -381,7 +384,7 @@ def examples(binding: Binding) -> Iterator[None]:
         _examples.reset(before)
 
 
-def follows(key: Any, make: Make, *sources: Pattern) -> Pattern | None:
+def follows(key: Hashable, make: Make, *sources: Pattern) -> Pattern | None:
     """The pattern that ``make`` gives for the sources. If a source is a symbol, the result is one, the same
     for as long as it is used, in the layout that ``make`` gives for the examples; None if that is None.
 
@@ -411,7 +414,7 @@ def _known(sources: Sequence[Pattern]) -> StillUsed[PatternSymbol]:
     return table
 
 
-def _symbol(key: Any, make: Make, model: Pattern, sources: Sequence[Pattern]) -> Pattern:
+def _symbol(key: Hashable, make: Make, model: Pattern, sources: Sequence[Pattern]) -> Pattern:
     """The symbol of the pattern that follows from sources, like a model; the model, if its shape is empty."""
     if 0 in model.shape:
         return model
@@ -438,13 +441,13 @@ def _held(pattern: Pattern) -> Pattern:
     return pattern
 
 
-def _followed(key: Any, make: Make, model: Pattern, *sources: Pattern) -> Pattern:
+def _followed(key: Hashable, make: Make, model: Pattern, *sources: Pattern) -> Pattern:
     """The pattern that follows from sources, in the layout of a model; kept as long as the sources live."""
     if any(isinstance(p, PatternSymbol) for p in sources):
         return _symbol(key, make, model, sources)
     like = model.layout, model.blocksize, len(sources)
 
-    def make_like() -> Callable[[], Pattern | None]:
+    def make_like() -> Callable[[], Any]:
         pattern = _like(make(*sources), model)
         itself = any(pattern is p for p in sources)  # a pattern does not keep itself
         return ref(pattern) if itself else partial(_held, pattern)
@@ -452,7 +455,7 @@ def _followed(key: Any, make: Make, model: Pattern, *sources: Pattern) -> Patter
     return kept(("followed by", key, like), sources, make_like)()  # type: ignore[no-any-return]
 
 
-def kept(key: Any, patterns: Sequence[Pattern], make: Callable[[], Any]) -> Any:
+def kept(key: Hashable, patterns: Sequence[Pattern], make: Callable[[], T]) -> T:
     """The fact that follows from patterns under a key, made at the first call and kept while all live."""
     first, *remaining = patterns
     if not remaining:
@@ -481,12 +484,13 @@ def _like(pattern: Pattern | None, model: Pattern) -> Pattern:
     return result if result.index_dtype == model.index_dtype else _with_indices_as(result, model)
 
 
-def _with_indices_as(pattern: Any, model: Any) -> Pattern:
+def _with_indices_as(pattern: Pattern, model: Pattern) -> Pattern:
     """The entries of a pattern in the layout of a model, with indices of its dtype. (The union of two
     patterns of which one stores nothing may be the other, whose indices are narrower than those of both.)"""
     dtype = model.index_dtype
     if type(pattern) is CooPattern:
         return CooPattern(pattern.shape, pattern.indices.astype(dtype), True)
+    assert isinstance(pattern, CompressedPattern)
     parts = pattern.indptr.astype(dtype), pattern.indices.astype(dtype)
     return CompressedPattern(pattern.shape, *parts, pattern.axis, pattern.blocks)
 
@@ -515,7 +519,7 @@ def widened(counts: dict[PatternSymbol, int], taken: Counts) -> dict[PatternSymb
     return {s: now(s) for s in counts}  # type: ignore[misc]
 
 
-def bound(params: Any, binding: Binding) -> dict[str, Any]:
+def bound(params: Params, binding: Binding) -> dict[str, Any]:
     """Parameters of an op with patterns in place of symbols."""
     return {k: v.at(binding) if isinstance(v, PatternSymbol) else v for k, v in params.items()}
 

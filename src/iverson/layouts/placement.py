@@ -27,6 +27,7 @@ class Padded:
 
 #: Where the entries of a converted value come from.
 Source = Array | slice | Padded | None
+FoundSource = Source | Callable[[], Source]
 #: A pattern in another layout, the entries of a value on it, and what finds where these come from.
 WithEntries = tuple[Pattern, Array, Callable[[], Source]]
 
@@ -96,7 +97,7 @@ def _rows(pattern: Pattern) -> tuple[Array, ...]:
     return tuple(x.astype(pattern.index_dtype, copy=False) for x in parts)
 
 
-def _with_placements(pattern: Pattern, target: Pattern, source: Any) -> tuple[Pattern, Any]:
+def _with_placements(pattern: Pattern, target: Pattern, source: FoundSource) -> tuple[Pattern, FoundSource]:
     """Note the places of a pattern's entries in a converted one: a `Source`, or a function that finds one."""
 
     def at() -> Any:

@@ -6,9 +6,12 @@ a microsecond and to write to it another, as much as all else that a small opera
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Hashable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import ref
+
+if TYPE_CHECKING:
+    from iverson.layouts.pattern import Pattern
 
 V = TypeVar("V")
 
@@ -35,18 +38,18 @@ class ForOthers(Generic[V]):
     def __init__(self) -> None:
         self._held: dict[int, tuple[_Key, V]] = {}
 
-    def get(self, other: Any) -> V | None:
+    def get(self, other: Pattern) -> V | None:
         """The value for a pattern; None where there is none."""
         item = self._held.get(id(other))
         return None if item is None else item[1]
 
-    def __getitem__(self, other: Any) -> V:
+    def __getitem__(self, other: Pattern) -> V:
         return self._held[id(other)][1]
 
-    def __contains__(self, other: Any) -> bool:
+    def __contains__(self, other: Pattern) -> bool:
         return id(other) in self._held
 
-    def __setitem__(self, other: Any, value: V) -> None:
+    def __setitem__(self, other: Pattern, value: V) -> None:
         key = _Key(other, _forget)
         key.number, key.table = id(other), ref(self)
         self._held[key.number] = key, value
@@ -54,7 +57,7 @@ class ForOthers(Generic[V]):
     def __len__(self) -> int:
         return len(self._held)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Pattern]:
         """The patterns that live, as of now."""
         return iter([other for key, _ in list(self._held.values()) if (other := key()) is not None])
 
@@ -68,12 +71,12 @@ class StillUsed(Generic[V]):
         self._held: dict[Any, ref[V]] = {}
         self._room = 8
 
-    def get(self, key: Any) -> V | None:
+    def get(self, key: Hashable) -> V | None:
         """The object of a key, if it is in use; else None."""
         item = self._held.get(key)
         return None if item is None else item()
 
-    def __setitem__(self, key: Any, value: V) -> None:
+    def __setitem__(self, key: Hashable, value: V) -> None:
         if len(self._held) >= self._room:
             self._held = {k: r for k, r in list(self._held.items()) if r() is not None}
             self._room = 2 * len(self._held) + 8

@@ -18,7 +18,6 @@ from iverson.array_api.entries.indexing import take_along_axis
 from iverson.array_api.reduction.order_statistics import Extrema
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError
-from iverson.core.inputs.arguments import checked
 from iverson.core.protocols import NDArray
 from iverson.core.shapes import Shape, as_int
 from iverson.masked import MaskedTensor, masked_tensor

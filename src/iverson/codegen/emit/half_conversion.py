@@ -12,12 +12,12 @@ import numpy as np
 
 from iverson.codegen.emit.llvm_builder import Builder, Value, as_type, literal
 from iverson.core import dtypes
-from iverson.expr.nodes import DType
+from iverson.expr.nodes import DType, Number
 
 _BITS = np.dtype("int16")
 
 
-def bits_of(value: object, dtype: DType) -> int:
+def bits_of(value: Number, dtype: DType) -> int:
     """The bits of a number, rounded to a dtype of half precision."""
     with np.errstate(all="ignore"):
         return int(np.asarray(value).astype(dtype).view(_BITS))
@@ -75,7 +75,7 @@ def to_odd(b: Builder, x: Value) -> Value:
     return b.select(inexact, cut | 1, bits).bitcast("float")
 
 
-def constant(b: Builder, value: object, dtype: DType, lanes: int = 1) -> Value:
+def constant(b: Builder, value: Number, dtype: DType, lanes: int = 1) -> Value:
     """A number of half precision."""
     type = as_type(dtype, lanes)
     bits = bits_of(value, dtype)

@@ -424,7 +424,7 @@ def _at_lane(p: Point, k: int) -> Point:
     return Point(env, chosen=p.chosen)
 
 
-def _power(b: Builder, x: Value, exponent: Any, dtype: DType) -> Value | None:
+def _power(b: Builder, x: Value, exponent: float, dtype: DType) -> Value | None:
     """x to a small constant power by products; None for other powers."""
     if dtype.kind != "f" or float(exponent) not in (-2, -1, 1, 2, 3, 4):
         return None

@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from ctypes import c_float
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from iverson.core import dtypes
+from iverson.core.protocols import DType
+from iverson.expr.nodes import Number
 
 _BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64, "ptr": 64}
 #: What a complex number, which LLVM does not have, is two of.
@@ -81,7 +83,7 @@ class Type:
 I1, I8, I32, I64, F32, F64, PTR = (Type(e) for e in ("i1", "i8", "i32", "i64", "float", "double", "ptr"))
 
 
-def literal(value: Any, type: Type) -> str:
+def literal(value: float, type: Type) -> str:
     """A constant's text (a splat for vectors). Floats are rounded to the type first."""
     if type.is_float:
         rounded = c_float(value).value if type.elem == "float" else float(value)
@@ -94,6 +96,10 @@ def literal(value: Any, type: Type) -> str:
     return text if type.lanes == 1 else f"splat ({type.elem} {text})"
 
 
+#: What an instruction takes beside a value: another one, or a number that becomes a constant of its type.
+Operand: TypeAlias = "Value | complex"
+
+
 class Value:
     """An SSA value or a constant: its text, its type and the builder that made it.
 
@@ -103,15 +109,16 @@ class Value:
 
     __slots__ = ("b", "const", "ref", "type")
 
-    def __init__(self, b: Builder, ref: str, type: Type, const: Any = None) -> None:
-        self.b, self.ref, self.type, self.const = b, ref, type, const
+    def __init__(self, b: Builder, ref: str, type: Type, const: Number | None = None) -> None:
+        self.b, self.ref, self.type = b, ref, type
+        self.const: Any = const
 
-    def _like(self, other: Any) -> Value:
+    def _like(self, other: Operand) -> Value:
         if not isinstance(other, Value):
             return self.b.const(other, self.type)
         return other
 
-    def _op(self, other: Any, name: str, *, swap: bool = False) -> Value:
+    def _op(self, other: Operand, name: str, *, swap: bool = False) -> Value:
         o = self._like(other)
         a, c = (o, self) if swap else (self, o)
         if not self.type.is_float:
@@ -120,28 +127,28 @@ class Value:
             return self.b.const(_rounded(_ARITHMETIC[name], a, c), self.type)
         return self.b.emit(f"f{name} {self.b.flags}{self.type} {a.ref}, {c.ref}", self.type)
 
-    def __add__(self, other: Any) -> Value:
+    def __add__(self, other: Operand) -> Value:
         return self._op(other, "add")
 
-    def __radd__(self, other: Any) -> Value:
+    def __radd__(self, other: Operand) -> Value:
         return self.__add__(other)
 
-    def __sub__(self, other: Any) -> Value:
+    def __sub__(self, other: Operand) -> Value:
         return self._op(other, "sub")
 
-    def __rsub__(self, other: Any) -> Value:
+    def __rsub__(self, other: Operand) -> Value:
         return self._op(other, "sub", swap=True)
 
-    def __mul__(self, other: Any) -> Value:
+    def __mul__(self, other: Operand) -> Value:
         return self._op(other, "mul")
 
-    def __rmul__(self, other: Any) -> Value:
+    def __rmul__(self, other: Operand) -> Value:
         return self.__mul__(other)
 
-    def __truediv__(self, other: Any) -> Value:
+    def __truediv__(self, other: Operand) -> Value:
         return self._op(other, "div")
 
-    def __rtruediv__(self, other: Any) -> Value:
+    def __rtruediv__(self, other: Operand) -> Value:
         return self._op(other, "div", swap=True)
 
     def __neg__(self) -> Value:
@@ -149,32 +156,32 @@ class Value:
             return self.b.emit(f"fneg {self.type} {self.ref}", self.type)
         return self.b.const(0, self.type) - self
 
-    def _bit(self, name: str, other: Any) -> Value:
+    def _bit(self, name: str, other: Operand) -> Value:
         o = self._like(other)
         value = _simplified(name, self, o)
         return self.b.emit(f"{name} {self.type} {self.ref}, {o.ref}", self.type) if value is None else value
 
-    def __and__(self, other: Any) -> Value:
+    def __and__(self, other: Operand) -> Value:
         return self._bit("and", other)
 
-    def __or__(self, other: Any) -> Value:
+    def __or__(self, other: Operand) -> Value:
         return self._bit("or", other)
 
-    def __xor__(self, other: Any) -> Value:
+    def __xor__(self, other: Operand) -> Value:
         return self._bit("xor", other)
 
-    def __lshift__(self, other: Any) -> Value:
+    def __lshift__(self, other: Operand) -> Value:
         return self._bit("shl", other)
 
-    def lshr(self, other: Any) -> Value:
+    def lshr(self, other: Operand) -> Value:
         """Logical shift right."""
         return self._bit("lshr", other)
 
-    def ashr(self, other: Any) -> Value:
+    def ashr(self, other: Operand) -> Value:
         """Arithmetic shift right."""
         return self._bit("ashr", other)
 
-    def compare(self, how: str, other: Any, *, unsigned: bool = False) -> Value:
+    def compare(self, how: str, other: Operand, *, unsigned: bool = False) -> Value:
         """``eq ne lt le gt ge``: ordered for floats (but ``ne`` holds for nan), signed unless told.
 
         ``ult ule ugt uge`` on floats hold for nan too.
@@ -191,22 +198,22 @@ class Value:
             name = f"icmp {sign}{how}"
         return self.b.emit(f"{name} {self.type} {self.ref}, {o.ref}", self.type.of("i1"))
 
-    def __lt__(self, other: Any) -> Value:
+    def __lt__(self, other: Operand) -> Value:
         return self.compare("lt", other)
 
-    def __le__(self, other: Any) -> Value:
+    def __le__(self, other: Operand) -> Value:
         return self.compare("le", other)
 
-    def __gt__(self, other: Any) -> Value:
+    def __gt__(self, other: Operand) -> Value:
         return self.compare("gt", other)
 
-    def __ge__(self, other: Any) -> Value:
+    def __ge__(self, other: Operand) -> Value:
         return self.compare("ge", other)
 
-    def eq(self, other: Any) -> Value:
+    def eq(self, other: Operand) -> Value:
         return self.compare("eq", other)
 
-    def ne(self, other: Any) -> Value:
+    def ne(self, other: Operand) -> Value:
         return self.compare("ne", other)
 
     def bitcast(self, elem: str) -> Value:
@@ -250,7 +257,7 @@ def _number(v: Value) -> Any:
     return np.float32(c_float(v.const).value) if v.type.elem == "float" else np.float64(v.const)
 
 
-def _rounded(f: Callable[[Any, Any], Any], a: Value, c: Value) -> float:
+def _rounded(f: Callable[..., float], a: Value, c: Value) -> float:
     """Result of an instruction on two float constants, rounded as the machine rounds it."""
     with np.errstate(all="ignore"):
         return float(f(_number(a), _number(c)))
@@ -273,7 +280,7 @@ class Pair(Value):
 
     __slots__ = ("im", "re")
 
-    def __init__(self, b: Builder, re: Value, im: Value, type: Type, const: Any = None) -> None:
+    def __init__(self, b: Builder, re: Value, im: Value, type: Type, const: Number | None = None) -> None:
         super().__init__(b, f"{re.ref}, {im.ref}", type, const)
         self.re, self.im = re, im
 
@@ -410,7 +417,7 @@ class Builder:
         address = PTR.wide(at.type.lanes)
         return self.emit(f"getelementptr {type}, ptr {pointer.ref}, {at.type} {at.ref}", address)
 
-    def fma(self, a: Value, c: Any, d: Any) -> Value:
+    def fma(self, a: Value, c: Operand, d: Operand) -> Value:
         """a * c + d, rounded once where the machine can."""
         factor, term = a._like(c), a._like(d)
         return self.intrinsic("fma", a, factor, term) if self.has_fma else a * factor + term
@@ -596,7 +603,7 @@ def module_text(b: Builder, functions: Iterable[str], attributes: str) -> str:
     )
 
 
-def as_type(dtype: np.dtype[Any], lanes: int = 1) -> Type:
+def as_type(dtype: DType, lanes: int = 1) -> Type:
     """The type of a value of this dtype in a register: bool is a bit, half precision is its 16 bits."""
     if dtypes.is_half(dtype):
         return Type("i16", lanes)

@@ -54,6 +54,7 @@ from iverson.codegen.nests.print import phase_text
 from iverson.codegen.runtime.target import Machine as Target
 from iverson.codegen.schedule.row_tiling import parts, row_bytes
 from iverson.core.errors import ArgumentError
+from iverson.core.protocols import DType
 from iverson.expr.function_facts import identity
 
 #: Loops with bounds of each lane's own are written out if they can take at most this many values.
@@ -274,11 +275,11 @@ class _Emitter:
             value = self.b.select(p.mask, value, nothing)
         return self.across(value, s.combine, dtype)
 
-    def across(self, value: Value, how: str, dtype: object) -> Value:
+    def across(self, value: Value, how: str, dtype: DType) -> Value:
         return vector_access.across(
             self.b,
             value,
-            lambda x, y: scalar_code.combine(self.b, how, dtype, x, y),  # type: ignore[arg-type]
+            lambda x, y: scalar_code.combine(self.b, how, dtype, x, y),
         )
 
     def _one_entry(self, s: Store, at: vector_access.Address, value: Value) -> None:

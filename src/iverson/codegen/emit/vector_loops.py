@@ -19,7 +19,7 @@ from iverson.codegen.nests.loop_facts import updated
 from iverson.codegen.nests.nodes import Loop, Stmt, Update, UpdateArg
 from iverson.codegen.runtime.target import Machine as Target
 from iverson.expr.function_facts import identity
-from iverson.expr.nodes import DType
+from iverson.expr.nodes import DType, Number
 
 Points = list[Point]
 
@@ -145,7 +145,7 @@ class Vectors:
             firsts = {u.best: identity(u.combine, best), u.at: last}
         return [(name, self._fresh(self.e.slot(name, p).dtype, v)) for name, v in firsts.items()]
 
-    def _fresh(self, dtype: DType, first: object) -> Wide:
+    def _fresh(self, dtype: DType, first: Number) -> Wide:
         type = as_type(dtype, self.lanes)
         copies = tuple(Slot(self.b.slot(type), type, dtype) for _ in range(self.factor))
         for slot in copies:

@@ -7,6 +7,7 @@ Loading is by `codegen.runtime.object_linking`, or else by LLVM. Objects are byt
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +69,7 @@ def to_assembly(text: str, machine: Machine) -> str:
         return str(target.target_machine(machine).emit_assembly(optimize(text, machine)))
 
 
-def load(code: bytes, names: tuple[str, ...], signature: Any) -> Library:
+def load(code: bytes, names: tuple[str, ...], signature: Callable[[int], Callable[..., None]]) -> Library:
     """Link an object into the process; ``signature`` makes a function of an entry point's address."""
     owner, addresses = object_linking.link(code, names, _address) or _linked_by_llvm(code, names)
     return Library(owner, {name: signature(addresses[name]) for name in names}, addresses)

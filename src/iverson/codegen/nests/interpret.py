@@ -30,7 +30,7 @@ from iverson.core.errors import IndexingError
 from iverson.core.scalars import SCALARS, converted
 from iverson.expr.build import applied
 from iverson.expr.function_facts import COMBINE
-from iverson.expr.nodes import Apply, Cast, Const, Expr, Select
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Number, Select
 
 Array = np.ndarray[Any, Any]
 Environment = dict[str, Any]
@@ -127,5 +127,5 @@ def evaluate(e: Expr, env: Environment, memory: Mapping[str, Array]) -> Any:
     return applied(e.name, [evaluate(a, env, memory) for a in e.args], e.dtype)
 
 
-def _combined(combine: str, old: Any, new: Any) -> Any:
+def _combined(combine: str, old: Number, new: Number) -> Any:
     return new if combine == "assign" else SCALARS[COMBINE[combine]].body(old, new)

@@ -15,10 +15,9 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from iverson.codegen.programs.nodes import Product, View, is_zero
 from iverson.codegen.runtime.blas_threads import OneThread, one_thread
+from iverson.core.protocols import DType
 
 #: BLAS's letter for each dtype it knows.
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
@@ -67,7 +66,7 @@ def _cython_blas() -> Any:
     return module
 
 
-def routine(dtype: np.dtype[Any]) -> str:
+def routine(dtype: DType) -> str:
     """The routine for products of this dtype."""
     return LETTERS[dtype.name] + "gemm"
 

@@ -24,6 +24,7 @@ from iverson.codegen.programs.nodes import (
     is_zero,
 )
 from iverson.core import dtypes
+from iverson.core.protocols import DType
 
 Array = np.ndarray[Any, Any]
 
@@ -45,7 +46,7 @@ def run(
     return tuple(memory[b.name] for b in program.of("out"))
 
 
-def _nothing(dtype: np.dtype[Any]) -> Any:
+def _nothing(dtype: DType) -> Any:
     return np.nan if dtypes.is_inexact(dtype) else True if dtype.kind == "b" else np.iinfo(dtype).max
 
 

@@ -136,7 +136,7 @@ class Products:
             return self.pointer(x)
         elem = Type("float" if dtype.name in ("float32", "complex64") else "double")
         if dtype.kind != "c":
-            return _constant(self.b, str(elem), literal(x, elem))
+            return _constant(self.b, str(elem), literal(x.real, elem))
         parts = ", ".join(f"{elem} {literal(p, elem)}" for p in (complex(x).real, complex(x).imag))
         return _constant(self.b, f"[2 x {elem}]", f"[{parts}]")
 

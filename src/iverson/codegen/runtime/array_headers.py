@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any
 
 import numpy as np
+
+from iverson.core.protocols import NDArray
 
 
 @functools.cache
@@ -37,7 +38,7 @@ def items_offset() -> int:
     return 8 * list(words).index(id(probe[0]))
 
 
-def address(array: np.ndarray[Any, Any]) -> int:
+def address(array: NDArray) -> int:
     """Address of the first entry of an array."""
     return _word(id(array) + data_offset()).value
 

@@ -11,7 +11,7 @@ import functools
 import importlib
 import os
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
 
 from iverson.core.python import locks
 
@@ -47,7 +47,7 @@ class OneThread:
             self._put(self._before)
 
 
-def one_thread(module: Any) -> OneThread | None:
+def one_thread(module: ModuleType) -> OneThread | None:
     """Context in which a module's OpenBLAS runs on one thread; None if the module has another BLAS."""
     try:
         library = ctypes.PyDLL(module.__file__)

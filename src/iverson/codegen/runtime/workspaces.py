@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import DType
 from iverson.core.python import locks
 
 Array = np.ndarray[Any, Any]
@@ -26,7 +27,7 @@ _spare: OrderedDict[Key, list[Array]] = OrderedDict()
 _lock = locks.lock()
 
 
-def take(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def take(shape: tuple[int, ...], dtype: DType) -> Array:
     """An array that nobody else has until it is given back (or dropped)."""
     with _lock:
         arrays = _spare.get((shape, dtype))

@@ -19,7 +19,7 @@ from iverson.codegen.nests.nodes import Buffer, Load, Var
 from iverson.codegen.nests.task import Task
 from iverson.codegen.runtime.blas_threads import numpys
 from iverson.core.counting import work
-from iverson.expr.nodes import Apply, is_number
+from iverson.expr.nodes import Apply, Expr, is_number
 
 Array = np.ndarray[Any, Any]
 #: Products with fewer multiplications than this are left to compiled loops.
@@ -127,7 +127,7 @@ def product(task: Task, *, any_size: bool = False) -> Product | None:
     )
 
 
-def _names(indices: tuple[Any, ...], buffer: Buffer, extents: Mapping[str, int | None]) -> list[str] | None:
+def _names(indices: tuple[Expr, ...], buffer: Buffer, extents: Mapping[str, int | None]) -> list[str] | None:
     """The axes an access runs over, one per dimension and each over all of it; else None."""
     names = [i.name for i in indices if isinstance(i, Var) and i.name in extents]
     if len(names) != len(indices) or len(set(names)) != len(names):

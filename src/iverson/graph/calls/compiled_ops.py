@@ -10,7 +10,7 @@ order are compiled.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -18,9 +18,11 @@ from typing import Any, ClassVar
 
 from iverson.autograd.joint_ops import JointOp
 from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.node import Node
 from iverson.autograd.stored_entries import spread
 from iverson.core.aval import Aval
 from iverson.core.dispatch import (
+    Handle,
     bind,
     is_tracked,
     level_of,
@@ -30,6 +32,7 @@ from iverson.core.dispatch import (
 )
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.op import Op
+from iverson.core.protocols import Params
 from iverson.core.python.cached import cached_property
 from iverson.graph.calls import compilation_log
 from iverson.graph.calls.executable import Executable, executable
@@ -38,7 +41,7 @@ from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.derivative_interface import WHOLE, crossing_of, leaving_of
 from iverson.graph.ir.graph_maps import GraphMap
 from iverson.graph.ir.interpret import interpret
-from iverson.graph.ir.nodes import UNDEFINED, Graph
+from iverson.graph.ir.nodes import UNDEFINED, Argument, Graph, Undefined
 from iverson.graph.ir.operations import is_absent
 from iverson.graph.ir.pattern_binding import binding_of, bounds, inputs_on_symbols
 from iverson.graph.ir.print import numbers
@@ -47,8 +50,9 @@ from iverson.graph.lowering.padding import on_binding
 from iverson.graph.passes import simplified
 from iverson.graph.passes.common_subexpressions import common
 from iverson.graph.passes.demand_analysis import demands
-from iverson.kernels.kernel_registry import register
+from iverson.kernels.kernel_registry import Values, register
 from iverson.layouts import Sparse, are_strided, holds_alone, support_of, to_strided
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import (
     Binding,
     Counts,
@@ -105,7 +109,7 @@ class Compiled:
         #: True if it was made for the numbers of entries of its calls (`_fitting`).
         self._fits = False
 
-    def __call__(self, handles: Sequence[Any]) -> list[Any]:
+    def __call__(self, handles: Sequence[Argument]) -> list[Any]:
         """The outputs, UNDEFINED for those that are, from one handle an input. An input may be UNDEFINED if
         the graph tests whether it is defined (`lower_grad_of`)."""
         values = list(map(value_of, handles, handles))
@@ -133,7 +137,9 @@ class Compiled:
             return [x if x is UNDEFINED else make_handle(x) for x in results]
         return make_handles(results)
 
-    def run(self, values: Sequence[Any], handles: Sequence[Any] = ()) -> Sequence[Any]:
+    def run(
+        self, values: Sequence[LayoutValue | Undefined], handles: Sequence[Argument] = ()
+    ) -> Sequence[Any]:
         """The program on values; ``handles`` hold those that are donated."""
         if not self.native:
             with recording(False):
@@ -165,7 +171,7 @@ class Compiled:
             compilation_log.note(self.name, self.reason, len(self.graph.equations), seconds)
         return self._program
 
-    def _owned(self, values: Sequence[Any], handles: Sequence[Any]) -> Sequence[Any]:
+    def _owned(self, values: Sequence[LayoutValue | Undefined], handles: Sequence[Argument]) -> Sequence[Any]:
         """The values, with copies of donated ones whose memory other handles share."""
         assert self._program is not None
         if handles and self._program.reused:
@@ -195,13 +201,13 @@ class Compiled:
                 self._fitted.pop(next(iter(self._fitted)), None)
         return self._fitted[key]
 
-    def _actual(self, values: Sequence[Any]) -> Graph:
+    def _actual(self, values: Sequence[LayoutValue | Undefined]) -> Graph:
         """The graph, with the patterns of values for its inputs in place of symbols."""
         if not inputs_on_symbols(self.graph):
             return self.graph
         return on_binding(self.graph, binding_of(self.graph, values))
 
-    def at(self, values: Sequence[Any]) -> Compiled:
+    def at(self, values: Sequence[LayoutValue | Undefined]) -> Compiled:
         """This graph compiled for patterns with these numbers of entries, if its patterns have a capacity;
         else for these patterns alone: a graph that depends on the places of entries is made for each one."""
         binding = binding_of(self.graph, values)
@@ -269,14 +275,14 @@ class _Differentiable:
             kept=tuple(self.graph.outputs[k] in reads for k in self.given),
         )
 
-    def __call__(self, handles: Sequence[Any]) -> list[Any]:
+    def __call__(self, handles: Sequence[Argument]) -> list[Any]:
         outputs: list[Any] = [UNDEFINED] * self.real
         for k, x in zip(self.given, bind(self.op, tuple(handles)), strict=True):
             if k < self.real:
                 outputs[k] = x
         return outputs
 
-    def _pull(self, demands: Sequence[Entries], node: Any, g: Sequence[Any]) -> list[Any]:
+    def _pull(self, demands: Sequence[Entries], node: Node, g: Sequence[Handle]) -> list[Any]:
         """Cotangents of the inputs: the rule of the op. Those that go to another op may be selections; in
         others, selections are carried out."""
         input_numbers = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
@@ -289,12 +295,12 @@ class _Differentiable:
             input_cotangents[k] = ct
         return input_cotangents
 
-    def _push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
+    def _push(self, tangents: Sequence[Handle | None], node: Node) -> list[Any]:
         """Tangents of the outputs: the op's rule in forward mode."""
         pushed = self._derivative("push", tangents, (), node)
         return [pushed[k] for k in self.given]
 
-    def _derivative(self, mode: str, seeds: Sequence[Any], request: Any, node: Any) -> list[Any]:
+    def _derivative(self, mode: str, seeds: Sequence[Handle | None], request: Any, node: Node) -> list[Any]:
         """Cotangents of wanted inputs, or tangents of all outputs, from the defined ``seeds``."""
         recording = is_grad_enabled()
         boxes = not inputs_on_symbols(self.graph)  # what of a pattern is in a box depends on the pattern
@@ -324,7 +330,7 @@ class _Differentiable:
         groups = [(c, [next(outputs) for _ in range(c.count)]) for c in crossings]
         return [None if parts[0] is UNDEFINED else c.together(parts) for c, parts in groups]
 
-    def _patterns(self, values: Sequence[Any], seeds: Sequence[Any], node: Any) -> list[Any]:
+    def _patterns(self, values: Sequence[Any], seeds: Sequence[Handle | None], node: Node) -> list[Any]:
         """Support of each cotangent or tangent, if it is stored on the pattern of its value; else None."""
         supports: list[Any] = [None] * len(seeds)
         binding: Binding | None = None
@@ -338,7 +344,7 @@ class _Differentiable:
                     supports[k] = support
         return supports
 
-    def _variant(self, key: Any, node: Any, make: Callable[[], Any]) -> Any:
+    def _variant(self, key: tuple[str, *tuple[Hashable, ...]], node: Node, make: Callable[[], Any]) -> Any:
         variant = self._variants.get(key)
         if variant is None:
             context: Any = nullcontext()
@@ -355,13 +361,13 @@ class _Differentiable:
         compiled.reason = "a derivative of other inputs, or of other results, than before"
         return compiled
 
-    def _captured(self, captures: Sequence[Capture], node: Any) -> list[Any]:
+    def _captured(self, captures: Sequence[Capture], node: Node) -> list[Any]:
         """Handles of the values of this call that a variant reads."""
         results = node.results()
         return captured(captures, node.inputs(), {k: results[n] for n, k in enumerate(self.given)})
 
 
-def _aval(x: Any, recording: bool, boxes: bool, on_pattern: Entries | None) -> Aval:
+def _aval(x: Handle, recording: bool, boxes: bool, on_pattern: Entries | None) -> Aval:
     """Aval of a cotangent as a variant relies on it: with its box or pattern, unless it is tracked and so may
     not be zero there in another call."""
     if recording and is_tracked(x):
@@ -371,6 +377,6 @@ def _aval(x: Any, recording: bool, boxes: bool, on_pattern: Entries | None) -> A
 
 
 @register(_CompiledOp.FAMILY, object)
-def _run(op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+def _run(op: Op, values: Values, _params: Params) -> Any:
     """A compiled graph takes values in any layout."""
     return op.forward(*values)

@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 
 from iverson.core.aval import Aval, has_shape
+from iverson.core.op import Op
 from iverson.core.table import TABLE
 from iverson.graph.ir.dead_code import dead_code
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value
+from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Undefined, Value
 from iverson.graph.ir.operations import autograd_add, defined, defined_or_zero, op_named, when, zero_constant
 from iverson.graph.ir.regions import substituted
 from iverson.layouts import Zero
+from iverson.layouts.layout_registry import LayoutValue
 
 FLAG = Aval((), np.dtype(bool))
 
@@ -41,7 +43,7 @@ class OnFlags:
     optional: tuple[int, ...]
     gives: tuple[Any, ...]
 
-    def opened(self, values: Sequence[Any]) -> list[Any]:
+    def opened(self, values: Sequence[LayoutValue | Undefined]) -> list[Any]:
         """Values for the core's inputs, from those for the graph's."""
         defined_values = [
             Zero(v.shape, v.dtype) if x is UNDEFINED else x
@@ -49,7 +51,7 @@ class OnFlags:
         ]
         return [*defined_values, *(np.asarray(values[k] is not UNDEFINED) for k in self.optional)]
 
-    def packed(self, made: Sequence[Any]) -> list[Any]:
+    def packed(self, made: Sequence[LayoutValue]) -> list[Any]:
         """The graph's outputs, from the core's."""
         return [
             made[g[0]] if g is not UNDEFINED and (g[1] is None or made[g[1]]) else UNDEFINED
@@ -102,12 +104,12 @@ class _Flagging:
         core = Graph(inputs, tuple(self.equations), tuple(outputs), tuple(self.constants.items()))
         return OnFlags(dead_code(core), optional, tuple(gives))
 
-    def add(self, op: Any, operands: Sequence[Operand], aval: Aval) -> Value:
+    def add(self, op: Op, operands: Sequence[Operand], aval: Aval) -> Value:
         result = Value(aval)
         self.equations.append(Equation(op, tuple(operands), {}, (result,), self.where))
         return result
 
-    def zero(self, like: Any) -> Value:
+    def zero(self, like: Value) -> Value:
         value, zeros = zero_constant(like)
         self.constants[value] = zeros
         return value

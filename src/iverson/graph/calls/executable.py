@@ -13,13 +13,14 @@ from typing import Any
 from iverson.core.python.cached import cached_property
 from iverson.graph.calls.cotangent_flags import OnFlags, on_flags
 from iverson.graph.ir.dead_code import dead_code
-from iverson.graph.ir.nodes import Graph
+from iverson.graph.ir.nodes import Graph, Undefined
 from iverson.graph.lowering.graph_lowering import NO_SYMBOLS, NOTHING_DONATED, Library, Lowered, Native, lower
 from iverson.graph.passes import simplified
 from iverson.graph.passes.common_subexpressions import common
 from iverson.graph.passes.support_and_demand import entries, is_made, is_of_stored
 from iverson.graph.sparse.calling_convention import Given, OnPatterns
 from iverson.graph.sparse.sparse_lowering import on_patterns
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import Binding
 
 
@@ -30,7 +31,7 @@ class OnEntries:
     how: OnPatterns
     program: Lowered
 
-    def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> list[Any]:
+    def run(self, values: Sequence[LayoutValue], binding: Binding = NO_SYMBOLS) -> list[Any]:
         """The outputs for values of the inputs; ``binding`` says which patterns symbols are."""
         program_values = self.how.opened(values, binding)
         return self.how.packed(self.program.run(program_values, binding), binding)
@@ -60,7 +61,7 @@ class OnDefined:
     program: Lowered | OnEntries
     reused: tuple[int, ...] = ()
 
-    def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> list[Any]:
+    def run(self, values: Sequence[LayoutValue | Undefined], binding: Binding = NO_SYMBOLS) -> list[Any]:
         """See `OnEntries.run`."""
         return self.how.packed(self.program.run(self.how.opened(values), binding))
 

@@ -7,23 +7,27 @@ function is traced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, is_tracked, make_handle, value_of
 from iverson.core.entries import FULL, Box
 from iverson.core.op import Op
+from iverson.core.protocols import Shaped
 from iverson.core.python import locks
 from iverson.graph.calls.compiled_ops import Compiled
 from iverson.graph.derivatives.differentiation import Capture, Recorded
 from iverson.graph.ir.derivative_interface import Crossing
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, values_of
+from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Value, values_of
 from iverson.graph.ir.operations import GraphOp, is_pure
 from iverson.graph.ir.print import text_and_objects
 from iverson.layouts import Pattern, Strided, Zero, support_of
+from iverson.layouts.layout_registry import LayoutValue
+
+T = TypeVar("T")
 
 #: The graph of a derivative, its captures, and the forms in which its outputs cross.
 Variant = tuple[Graph, tuple[Capture, ...], list[Crossing]]
@@ -36,7 +40,7 @@ _interned: dict[Any, Graph] = {}
 _lock = locks.lock()
 
 
-def lifted(graph: Graph, captured: Sequence[Any]) -> tuple[Graph, list[Any]]:
+def lifted(graph: Graph, captured: Sequence[Handle]) -> tuple[Graph, list[Any]]:
     """A graph whose last inputs are captured, with these and its floating constants as first inputs instead.
 
     Returns it and the handles for these inputs. Integers (places, counts) and zeros stay in the graph, where
@@ -53,7 +57,7 @@ def lifted(graph: Graph, captured: Sequence[Any]) -> tuple[Graph, list[Any]]:
     ]
 
 
-def _is_lifted(array: Any) -> bool:
+def _is_lifted(array: LayoutValue | Handle) -> bool:
     return dtypes.is_inexact(array.dtype) and type(value_of(array, array)) is not Zero
 
 
@@ -94,12 +98,12 @@ def let_be_native(bodies: Iterable[Graph]) -> None:
         compiled(body).native = True
 
 
-def run(body: Graph, values: Sequence[Any]) -> Sequence[Any]:
+def run(body: Graph, values: Sequence[LayoutValue]) -> Sequence[Any]:
     """The outputs of a body, as values, from values for its inputs."""
     return compiled(body).run(values)
 
 
-def flags(args: Sequence[Any]) -> tuple[bool, ...]:
+def flags(args: Sequence[Argument]) -> tuple[bool, ...]:
     """For each argument, True if it is tracked."""
     return tuple([isinstance(x, Handle) and is_tracked(x) for x in args])
 
@@ -115,7 +119,7 @@ def reached(body: Graph, starts: Sequence[bool]) -> list[bool]:
     return [x in values for x in body.outputs]
 
 
-def zero(like: Any) -> Any:
+def zero(like: Value | Shaped) -> Any:
     """A handle of a zero without stored entries, of the shape and dtype of a value."""
     return make_handle(Zero(like.shape, like.dtype))
 
@@ -178,7 +182,7 @@ class Derivatives:
     ) -> Variant:
         """See `Recorded.pullback`; boxes leave as selections."""
         key = "pull", tuple(cotangents), tuple(wanted), recording, tuple(arriving), tuple(leaving)
-        return self.once(  # type: ignore[no-any-return]
+        return self.once(
             key,
             lambda: self.recorded.pullback(
                 cotangents, wanted, recording=recording, arriving=arriving, leaving=leaving, boxes=False
@@ -191,22 +195,22 @@ class Derivatives:
         """See `Recorded.pushforward`; boxes leave as selections."""
         key = "push", tuple(given), recording, tuple(arriving), leaving
         tangents = self.recorded.of_inputs(given)
-        return self.once(  # type: ignore[no-any-return]
+        return self.once(
             key,
             lambda: self.recorded.pushforward(
                 tangents, recording=recording, arriving=arriving, leaving=leaving, boxes=False
             ),
         )
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Result of ``make()`` for ``key``, cached from the first call on."""
-        result = self.variants.get(key)
+        result: T | None = self.variants.get(key)
         if result is None:
             result = self.variants.setdefault(key, make())  # rules of users run here: under no lock
         return result
 
 
-def aval(x: Any, recording: bool) -> Aval:
+def aval(x: Handle, recording: bool) -> Aval:
     """Aval of a cotangent as a derivative relies on it: with its box, unless tracked zeros may change."""
     support = FULL if recording and is_tracked(x) else support_of(value_of(x))
     return Aval(x.shape, x.dtype, support if isinstance(support, Box) else FULL)

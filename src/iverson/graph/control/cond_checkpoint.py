@@ -10,29 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from iverson.autograd.joint_ops import JointOp
 from iverson.autograd.mode import is_grad_enabled
+from iverson.autograd.node import Node
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Draw, has_entries, value_of
-from iverson.core.entries import NOTHING
+from iverson.core.dispatch import Draw, Handle, has_entries, value_of
+from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import GraphError
 from iverson.core.op import Op, Rule
-from iverson.core.protocols import Namespace
+from iverson.core.protocols import Namespace, Params
 from iverson.graph.control.bodies import Derivatives, Variant, aval, defined, flags, let_be_native, run
 from iverson.graph.derivatives.differentiation import captured
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.derivative_interface import WHOLE, Crossing, given_out, leaving_of, taken_in
 from iverson.graph.ir.graph_maps import GraphMap
 from iverson.graph.ir.interpret import interpret
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Params, Value, values_of
+from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Value, values_of
 from iverson.graph.ir.operations import OPERATIONS, bound, is_absent, zero_constant
 from iverson.graph.tracing.random_draws import drawn_before, draws_inside
-from iverson.kernels.kernel_registry import register
+from iverson.kernels.kernel_registry import Values, register
 from iverson.layouts import to_strided
+from iverson.layouts.layout_registry import LayoutValue
+
+T = TypeVar("T")
 
 #: By op, how it is carried out on a batch (`Op.batch`): rules that make bodies of batches stand above graphs.
 BATCHES: dict[str, Rule] = {}
@@ -41,7 +45,7 @@ BATCHES: dict[str, Rule] = {}
 def batch_rule(name: str) -> Rule:
     """The batch rule of an op by its name, which is looked up in `BATCHES` when it runs."""
 
-    def rule(F: Namespace, examples: Any, *args: Any, **params: Any) -> Any:
+    def rule(F: Namespace, examples: Any, *args: Handle, **params: Any) -> Any:
         return BATCHES[name](F, examples, *args, **params)
 
     return rule
@@ -81,7 +85,7 @@ def define(op: ControlOp) -> ControlOp:
 
 
 @register(ControlOp.FAMILY, object)
-def _run(op: Op, values: tuple[Any, ...], params: Any) -> Any:
+def _run(op: Op, values: Values, params: Params) -> Any:
     return op.forward(*values, **params)
 
 
@@ -90,13 +94,13 @@ def avals_of(body: Graph) -> tuple[Aval, ...]:
     return tuple([Aval(x.shape, x.dtype) for x in body.outputs])
 
 
-def given_avals(cotangents: Sequence[Any]) -> tuple[Aval | None, ...]:
+def given_avals(cotangents: Sequence[Handle | None]) -> tuple[Aval | None, ...]:
     """Avals of cotangents or tangents; None for those that are undefined."""
     recording = is_grad_enabled()
     return tuple([None if x is None or is_absent(x) else aval(x, recording) for x in cotangents])
 
 
-def wanted_of(demands: Sequence[Any]) -> tuple[int, ...]:
+def wanted_of(demands: Sequence[Entries]) -> tuple[int, ...]:
     """The inputs whose cotangents are demanded."""
     return tuple([k for k, need in enumerate(demands) if need is not NOTHING])
 
@@ -110,7 +114,7 @@ def narrowed_inputs(body: Graph) -> list[int]:
 # --- checkpoint ---------------------------------------------------------------------------------------
 
 
-def checkpointed(args: Sequence[Any], *, body: Graph) -> Sequence[Any]:
+def checkpointed(args: Sequence[Argument], *, body: Graph) -> Sequence[Any]:
     """The outputs of a body; only its inputs are kept for a derivative, which runs the body again."""
     op = checkpoint_op
     draws, body = body.once("drawn", lambda: _drawn_before(body))
@@ -174,7 +178,7 @@ class _Checkpoint:
             kept=(False,) * len(body.outputs),
         )
 
-    def pull(self, demands: Sequence[Any], node: Any, g: Sequence[Any]) -> list[Any]:
+    def pull(self, demands: Sequence[Entries], node: Node, g: Sequence[Handle | None]) -> list[Any]:
         cotangents: list[Any] = [None] * len(demands)
         g = [None if is_absent(x) else x for x in g]
         input_numbers, (arriving, parts) = wanted_of(demands), taken_in(g)
@@ -185,13 +189,13 @@ class _Checkpoint:
             cotangents[k] = ct
         return cotangents
 
-    def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
+    def push(self, tangents: Sequence[Handle | None], node: Node) -> list[Any]:
         arriving, parts = taken_in(tangents)
         has_tangent = [t is not None for t in tangents]
         variant = self.derivatives.pushforward(has_tangent, is_grad_enabled(), arriving, leaving=True)
         return self._outputs(variant, parts, node)
 
-    def _outputs(self, variant: Variant, seeds: list[Any], node: Any) -> list[Any]:
+    def _outputs(self, variant: Variant, seeds: list[Handle], node: Node) -> list[Any]:
         graph, captures, crossings = variant
         at, body = graph.once("defined", lambda: defined(graph))
         inputs = node.inputs()
@@ -205,7 +209,7 @@ class _Checkpoint:
 # --- cond ---------------------------------------------------------------------------------------------
 
 
-def chosen(args: Sequence[Any], *, on_true: Graph, on_false: Graph) -> Sequence[Any]:
+def chosen(args: Sequence[Argument], *, on_true: Graph, on_false: Graph) -> Sequence[Any]:
     """The outputs of one of two bodies, which have the same inputs, by the first operand."""
     op = cond_op
     tracked_flags = flags(args[1:])
@@ -218,7 +222,7 @@ def chosen(args: Sequence[Any], *, on_true: Graph, on_false: Graph) -> Sequence[
     return bound(op, tuple(args), {"on_true": on_true, "on_false": on_false})  # type: ignore[no-any-return]
 
 
-def _chosen_run(pred: Any, *values: Any, on_true: Graph, on_false: Graph) -> tuple[Any, ...]:
+def _chosen_run(pred: LayoutValue, *values: LayoutValue, on_true: Graph, on_false: Graph) -> tuple[Any, ...]:
     return tuple(run(on_true if to_strided(pred).item() else on_false, values))
 
 
@@ -278,7 +282,7 @@ class _Cond:
         ]
         self.op = replace(cond_op, joint=self.pull, joint_jvp=self.push, selects=False, kept=tuple(saves))
 
-    def pull(self, demands: Sequence[Any], node: Any, g: Sequence[Any]) -> list[Any]:
+    def pull(self, demands: Sequence[Entries], node: Node, g: Sequence[Handle]) -> list[Any]:
         input_numbers, recording = wanted_of(demands[1:]), is_grad_enabled()
         pred = node.inputs()[0]
         branch = 1 - int(to_strided(value_of(pred)).item()) if has_entries(pred) else None
@@ -299,19 +303,19 @@ class _Cond:
             cotangents[k + 1] = ct
         return cotangents
 
-    def _of_side(self, n: int, of_side: tuple[Variant, list[Any]], node: Any) -> list[Any]:
+    def _of_side(self, n: int, of_side: tuple[Variant, list[Handle]], node: Node) -> list[Any]:
         """Cotangents from the pullback of side n; None for those that are undefined."""
         variant, seeds = of_side
         outputs = interpret(variant[0], self._operands(n, variant, seeds, node))
         return given_out(variant[2], [None if x is UNDEFINED else x for x in outputs])
 
-    def _operands(self, n: int, variant: Any, seeds: list[Any], node: Any) -> list[Any]:
+    def _operands(self, n: int, variant: Variant, seeds: list[Handle], node: Node) -> list[Any]:
         """Operands of the derivative of side n: cotangents or tangents, and what it captures."""
         results = node.results()
         outputs = [*results[: self.count], *self._residuals(n, results)]
         return [*seeds, *captured(variant[1], node.inputs()[1:], outputs)]
 
-    def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
+    def push(self, tangents: Sequence[Handle | None], node: Node) -> list[Any]:
         has_tangent = [t is not None for t in tangents[1:]]
         arriving, parts = taken_in(tangents[1:])
         variants = [self._pushed(n, has_tangent, is_grad_enabled(), arriving) for n in (0, 1)]
@@ -330,7 +334,7 @@ class _Cond:
         padding = [WHOLE] * len(none)
         of_rest = [*crossings[self.count :], *padding] if side == 0 else [*padding, *crossings[self.count :]]
         key = "pushed", tuple(has_tangent), recording, tuple(arriving)
-        return derivatives.once(  # type: ignore[no-any-return]
+        return derivatives.once(
             key,
             lambda: (
                 replace(graph, outputs=(*outputs, *residual_outputs)),
@@ -339,12 +343,12 @@ class _Cond:
             ),
         )
 
-    def _residuals(self, side: int, of_results: Sequence[Any]) -> Sequence[Any]:
+    def _residuals(self, side: int, of_results: Sequence[T]) -> Sequence[T]:
         start = self.starts[side]
         return of_results[start : start + len(self.sides[side].forward.outputs) - self.count]
 
     def _outputs(
-        self, of_sides: list[tuple[Variant, list[Any]]], node: Any, leaving: Sequence[int]
+        self, of_sides: list[tuple[Variant, list[Handle]]], node: Node, leaving: Sequence[int]
     ) -> list[Any]:
         """Outputs of the derivative of the side that was run; None for those undefined on both sides.
 
@@ -390,7 +394,7 @@ def _alike(variants: Sequence[Variant], leaving: Container[int]) -> tuple[list[G
     return graphs, common_crossings
 
 
-def _joined(graphs: Sequence[Graph], operands: Sequence[Sequence[Any]], at: Sequence[int]) -> list[Graph]:
+def _joined(graphs: Sequence[Graph], operands: Sequence[Sequence[Handle]], at: Sequence[int]) -> list[Graph]:
     """Two graphs as bodies that have the inputs of both, and the outputs at the positions ``at``."""
     new_inputs = [tuple(Value(Aval(x.shape, x.dtype)) for x in side_operands) for side_operands in operands]
     bodies = []

@@ -6,16 +6,19 @@ to those (`Variant`), and `Linear` carries out each run as one scan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
 from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.node import Node
 from iverson.autograd.stored_entries import spread
 from iverson.core.aval import Aval
-from iverson.core.dispatch import bind, make_handle
+from iverson.core.dispatch import Handle, bind, make_handle
+from iverson.core.entries import Entries
+from iverson.core.protocols import Shaped
 from iverson.core.table import F
 from iverson.graph.control.bodies import Derivatives, reached, zero
 from iverson.graph.control.cond_checkpoint import ControlOp, narrowed_inputs, wanted_of
@@ -90,7 +93,7 @@ class Scan:
         """Input k of the carry, in the body."""
         return self.body.inputs[self.consts + k]
 
-    def again(self, node: Any, x: Value) -> Any:
+    def again(self, node: Node, x: Value) -> Any:
         """Stacked values of x, which were not kept: computed by another run."""
         f = self.derivatives.forward
         body = replace(f, outputs=(*f.outputs[: self.carry], x))
@@ -99,7 +102,7 @@ class Scan:
     def body_of(self, step: Variant, stacked: Sequence[bool]) -> Graph:
         """The body of a scan over steps with one graph; its carry has the sums over steps too."""
         key = "body", step.graph.inputs, step.graph.outputs, step.seeds, step.outputs, tuple(stacked)
-        return self.derivatives.once(key, lambda: _body(step, stacked, self))  # type: ignore[no-any-return]
+        return self.derivatives.once(key, lambda: _body(step, stacked, self))
 
     def _plain(self, k: int) -> Aval:
         x = self.derivatives.forward.outputs[k]
@@ -107,7 +110,7 @@ class Scan:
 
     # -- reverse -------------------------------------------------------------------------------------
 
-    def pull(self, demands: Sequence[Any], node: Any, g: Sequence[Any]) -> list[Any]:
+    def pull(self, demands: Sequence[Entries], node: Node, g: Sequence[Handle]) -> list[Any]:
         """Cotangents of the operands."""
         call = Linear(self, node, backwards=True)
         carry, consts = self.carry, self.consts
@@ -171,7 +174,7 @@ class Scan:
 
     # -- forward -------------------------------------------------------------------------------------
 
-    def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
+    def push(self, tangents: Sequence[Handle | None], node: Node) -> list[Any]:
         """Tangents of the results."""
         call = Linear(self, node, backwards=False)
         carry, consts = self.carry, self.consts
@@ -210,7 +213,7 @@ class Scan:
 Slot = tuple[str, int]
 
 
-def selects(x: Any) -> bool:
+def selects(x: Handle) -> bool:
     """True if a handle may hold a selection."""
     return crossing_of(x, boxes=False).selects
 
@@ -272,7 +275,7 @@ class Linear:
     Positions are along the first axis of stacked arrays; step k is at position k, or at k from the end.
     """
 
-    def __init__(self, scan: Scan, node: Any, *, backwards: bool) -> None:
+    def __init__(self, scan: Scan, node: Node, *, backwards: bool) -> None:
         self.scan, self.node = scan, node
         self.length: int = node.params["length"]
         self.reverse = node.params["reverse"] != backwards
@@ -285,7 +288,7 @@ class Linear:
         self.marks: set[int] = set()
 
     def given(
-        self, carries: dict[int, Any], stacked: dict[int, Any], fixed: dict[int, Any] | None = None
+        self, carries: dict[int, Handle], stacked: dict[int, Handle], fixed: dict[int, Handle] | None = None
     ) -> None:
         """Set the carries and stacked values that the loop starts with, and values fixed in all steps."""
         self.carries, stacked, self.fixed = (
@@ -303,7 +306,7 @@ class Linear:
         k, _ = self.positions(step, step + 1)
         return {j: p for j, p in self.parts.items() if p.lo <= k < p.hi}
 
-    def run(self, variant: Any) -> None:
+    def run(self, variant: Callable[[State, int], Variant]) -> None:
         """Run all steps; ``variant(state, k)`` is step k for a state of the carries."""
         runs = follow(
             self.length,
@@ -337,7 +340,7 @@ class Linear:
                 stacked_value = F.expand_dims(x, axis=(0,))
                 self.pieces.setdefault(j, []).append((position, position + 1, stacked_value))
 
-    def _add(self, k: int, x: Any) -> None:
+    def _add(self, k: int, x: Handle) -> None:
         self.sums[k] = F.add(self.sums[k], x) if k in self.sums else x
 
     def _several(self, step: Variant, r: Run) -> None:
@@ -374,7 +377,7 @@ class Linear:
             else:
                 self.pieces.setdefault(k, []).append((lo, hi, x))
 
-    def _seed(self, slot: Slot, part: Any) -> Any:
+    def _seed(self, slot: Slot, part: Callable[[Handle], Handle]) -> Any:
         """Handle for an input of one or several steps; ``part`` takes their part of a stacked value."""
         kind, k = slot
         if kind.startswith("fixed"):
@@ -400,7 +403,7 @@ class Linear:
         result = None if place is None else self.results[place]  # the rule of another direction may read less
         return True, scan.again(self.node, x) if result is None or isinstance(result, Aval) else result
 
-    def joined(self, k: int, like: Any) -> Any:
+    def joined(self, k: int, like: Shaped) -> Any:
         """Stacked result k, from its pieces; None if there are none."""
         return joined(self.pieces[k], like) if k in self.pieces else None
 
@@ -432,7 +435,7 @@ def _body(step: Variant, stacked: Sequence[bool], scan: Scan) -> Graph:
     return replace(graph, inputs=inputs)
 
 
-def _missing(slot: Slot, out: dict[Slot, Any], scan: Scan) -> Any:
+def _missing(slot: Slot, out: dict[Slot, Handle], scan: Scan) -> Any:
     """A carry that a step does not compute: a zero; or its condition, which is true where values are held."""
     kind, k = slot
     like = scan.carry_like(k)
@@ -441,7 +444,7 @@ def _missing(slot: Slot, out: dict[Slot, Any], scan: Scan) -> Any:
     return make_handle(np.broadcast_to(np.bool_(("carry", k) in out), like.shape))
 
 
-def _together(out: dict[Slot, Any]) -> dict[Slot, Any]:
+def _together(out: dict[Slot, Handle]) -> dict[Slot, Any]:
     """Values by their slots; a selection is put together from its values and its condition."""
     values = {}
     for (kind, k), x in out.items():

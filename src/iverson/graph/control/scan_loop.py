@@ -20,8 +20,9 @@ import numpy as np
 
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core.aval import Aval
-from iverson.core.dispatch import make_handle, value_of
+from iverson.core.dispatch import Handle, make_handle, value_of
 from iverson.core.entries import NOTHING, Box, Entries
+from iverson.core.protocols import Shaped
 from iverson.core.table import TABLE, F
 from iverson.graph.control.bodies import compiled, flags, hoisted, let_be_native, run
 from iverson.graph.control.cond_checkpoint import ControlOp, batch_rule, checkpointed, define, narrowed_inputs
@@ -30,16 +31,17 @@ from iverson.graph.control.step_runs import cut, joined, slices
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.graph_maps import LoopMap
 from iverson.graph.ir.interpret import interpret
-from iverson.graph.ir.nodes import Equation, Graph, Value
+from iverson.graph.ir.nodes import Argument, Equation, Graph, Value
 from iverson.graph.ir.operations import bound
 from iverson.graph.tracing.random_draws import drawn_before
 from iverson.graph.tracing.trace import Trace
 from iverson.kernels.index_keys import canonical_slice
 from iverson.layouts import Strided, aligned_empty
+from iverson.layouts.layout_registry import LayoutValue
 
 
 def scanned(
-    args: Sequence[Any], *, body: Graph, consts: int, carry: int, length: int, reverse: bool
+    args: Sequence[Argument], *, body: Graph, consts: int, carry: int, length: int, reverse: bool
 ) -> Sequence[Any]:
     """The carry after the last step and the results of all steps, stacked."""
     body, consts, args = _prepared(body, consts, length, args)
@@ -55,7 +57,7 @@ def scanned(
 
 
 def scanned_in_blocks(
-    args: Sequence[Any], *, body: Graph, consts: int, carry: int, length: int, reverse: bool, every: int
+    args: Sequence[Argument], *, body: Graph, consts: int, carry: int, length: int, reverse: bool, every: int
 ) -> Sequence[Any]:
     """Run a scan as `scanned` does, but keep only the carry of each ``every`` steps for a derivative, which
     runs the steps between two of them again."""
@@ -102,15 +104,17 @@ def _steps(body: Graph, length: int, call: dict[str, Any]) -> Graph:
         return level.rewritten(scanned(inputs, body=body, length=length, **call))
 
 
-def _in_blocks(x: Any, every: int) -> Any:
+def _in_blocks(x: Handle, every: int) -> Any:
     return F.reshape(x, shape=(x.shape[0] // every, every, *x.shape[1:]))
 
 
-def _of_blocks(x: Any) -> Any:
+def _of_blocks(x: Handle) -> Any:
     return F.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
-def _prepared(body: Graph, consts: int, length: int, args: Sequence[Any]) -> tuple[Graph, int, list[Any]]:
+def _prepared(
+    body: Graph, consts: int, length: int, args: Sequence[Argument]
+) -> tuple[Graph, int, list[Any]]:
     """The call, with random draws and equations that all steps share evaluated before the loop."""
     draws, body = body.once("drawn in steps", lambda: drawn_before(body))
     args = [*args, *(d.several(length)() for d in draws)]
@@ -123,7 +127,9 @@ def _prepared(body: Graph, consts: int, length: int, args: Sequence[Any]) -> tup
     return inside, consts + len(hoisted_values), [*args[:consts], *hoisted_values, *args[consts:]]
 
 
-def _loop(*values: Any, body: Graph, consts: int, carry: int, length: int, reverse: bool) -> tuple[Any, ...]:
+def _loop(
+    *values: LayoutValue, body: Graph, consts: int, carry: int, length: int, reverse: bool
+) -> tuple[Any, ...]:
     """The kernel: the body's program, step by step."""
     fixed, state = values[:consts], list(values[consts : consts + carry])
     xs = values[consts + carry :]
@@ -136,7 +142,7 @@ def _loop(*values: Any, body: Graph, consts: int, carry: int, length: int, rever
     return (*state, *(s.stacked(reverse) for s in stacks))
 
 
-def _slice(x: Any, t: int) -> Any:
+def _slice(x: LayoutValue, t: int) -> Any:
     if type(x) is Strided:
         return np.asarray(x[t])
     return value_of(
@@ -147,12 +153,12 @@ def _slice(x: Any, t: int) -> Any:
 class _Stack:
     """One result of all steps, stacked: in one array as long as it is strided."""
 
-    def __init__(self, like: Any, length: int) -> None:
+    def __init__(self, like: Shaped, length: int) -> None:
         self.like, self.length = like, length
         self.array: Any = None
         self.values: list[Any] = []
 
-    def put(self, t: int, y: Any) -> None:
+    def put(self, t: int, y: LayoutValue) -> None:
         if self.array is None and not self.values and type(y) is Strided:
             self.array = aligned_empty((self.length, *self.like.shape), self.like.dtype)
             self.written: list[int] = []
@@ -175,7 +181,9 @@ class _Stack:
             return value_of(F.stack(*map(make_handle, values), axis=0))
 
 
-def _abstract(*_: Any, body: Graph, consts: int, carry: int, length: int, reverse: bool) -> tuple[Aval, ...]:
+def _abstract(
+    *_: Shaped | complex, body: Graph, consts: int, carry: int, length: int, reverse: bool
+) -> tuple[Aval, ...]:
     carry_avals = [Aval(x.shape, x.dtype) for x in body.outputs[:carry]]
     return (*carry_avals, *(Aval((length, *x.shape), x.dtype) for x in body.outputs[carry:]))
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from iverson.autograd.mode import is_grad_enabled
 from iverson.core.aval import Aval
+from iverson.core.dispatch import Handle
 from iverson.core.entries import Box
+from iverson.core.protocols import Shaped
 from iverson.core.region import Region
 from iverson.core.table import F
 from iverson.graph.control.bodies import aval
@@ -69,7 +71,7 @@ class Part:
 
     __slots__ = ("aval", "handle", "hi", "lo")
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: Handle) -> None:
         self.handle = handle
         handle_aval = aval(handle, is_grad_enabled())
         self.lo, self.hi = 0, handle.shape[0]
@@ -84,19 +86,19 @@ class Part:
             self.aval = Aval(handle.shape[1:], handle.dtype)
 
 
-def cut(x: Any, lo: int, hi: int) -> Any:
+def cut(x: Handle, lo: int, hi: int) -> Any:
     """Positions ``lo <= k < hi`` of a handle along its first axis."""
     if (lo, hi) == (0, x.shape[0]):
         return x
     return F.index_basic(x, key=slices(lo, hi, x.shape))
 
 
-def at(x: Any, k: int) -> Any:
+def at(x: Handle, k: int) -> Any:
     """Position k of a handle along its first axis."""
     return F.index_basic(x, key=(k, *_whole(x.shape[1:])))
 
 
-def joined(parts: Sequence[tuple[int, int, Any]], like: Any) -> Any:
+def joined(parts: Sequence[tuple[int, int, Handle]], like: Shaped) -> Any:
     """A value of the shape of ``like``, from parts (lo, hi, handle) of its first axis that do not overlap."""
     parts = sorted(parts, key=lambda part: part[0])
     pieces: list[list[Any]] = []
@@ -115,7 +117,7 @@ def joined(parts: Sequence[tuple[int, int, Any]], like: Any) -> Any:
     return total
 
 
-def _concat(handles: Sequence[Any]) -> Any:
+def _concat(handles: Sequence[Handle]) -> Any:
     offsets = tuple(sum(x.shape[0] for x in handles[:k]) for k in range(len(handles)))
     return F.concat(*handles, axis=0, offsets=offsets)
 

@@ -14,7 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.node import Node
 from iverson.core.aval import Aval
+from iverson.core.dispatch import Handle
+from iverson.core.entries import Entries
 from iverson.core.errors import MissingRuleError
 from iverson.graph.control.bodies import Derivatives, flags, reached, run, zero
 from iverson.graph.control.cond_checkpoint import ControlOp, avals_of, batch_rule, define, narrowed_inputs
@@ -22,14 +25,15 @@ from iverson.graph.derivatives.differentiation import captured
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.graph_maps import LoopMap
 from iverson.graph.ir.interpret import interpret
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value
+from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Value
 from iverson.graph.ir.operations import bound
 from iverson.graph.tracing.captured_state import aval_of
 from iverson.graph.tracing.trace import Trace
 from iverson.layouts import to_strided
+from iverson.layouts.layout_registry import LayoutValue
 
 
-def repeated(args: Sequence[Any], *, condition: Graph, body: Graph, consts: int) -> Sequence[Any]:
+def repeated(args: Sequence[Argument], *, condition: Graph, body: Graph, consts: int) -> Sequence[Any]:
     """The first carry for which the condition is False."""
     op = while_op
     tracked_flags = flags(args)
@@ -39,7 +43,7 @@ def repeated(args: Sequence[Any], *, condition: Graph, body: Graph, consts: int)
     return bound(op, tuple(args), {"condition": condition, "body": body, "consts": consts})  # type: ignore[no-any-return]
 
 
-def _loop(*values: Any, condition: Graph, body: Graph, consts: int) -> tuple[Any, ...]:
+def _loop(*values: LayoutValue, condition: Graph, body: Graph, consts: int) -> tuple[Any, ...]:
     fixed, state = values[:consts], values[consts:]
     while to_strided(run(condition, [*fixed, *state])[0]).item():
         state = tuple(run(body, [*fixed, *state]))
@@ -108,7 +112,7 @@ class _While:
                 return mask
             mask = next_mask
 
-    def pull(self, _demands: Any, _node: Any, _g: Any) -> Any:
+    def pull(self, _demands: Sequence[Entries], _node: Node, _g: Sequence[Handle]) -> Any:
         raise MissingRuleError(
             "while_loop",
             got="a gradient through a loop whose number of steps depends on entries",
@@ -116,7 +120,7 @@ class _While:
             remedy="use iverson.scan, or iverson.fori_loop between Python integers",
         )
 
-    def push(self, tangents: Sequence[Any], node: Any) -> list[Any]:
+    def push(self, tangents: Sequence[Handle | None], node: Node) -> list[Any]:
         consts = self.consts
         has = tuple(self._settled([t is not None for t in tangents]))
         key = "with tangents", has, is_grad_enabled()

@@ -22,12 +22,12 @@ from iverson.autograd import engine, forward, plan
 from iverson.autograd.api import variable
 from iverson.autograd.demand_propagation import Slot, find_needs
 from iverson.autograd.mode import recording
-from iverson.autograd.node import Node, reachable
+from iverson.autograd.node import Node, Where, reachable
 from iverson.autograd.record import selected
 from iverson.core import dtypes
 from iverson.core.aval import Aval, has_shape
-from iverson.core.dispatch import is_tracked, make_handle, slot_of, value_of
-from iverson.core.entries import FULL, Stored
+from iverson.core.dispatch import Handle, is_tracked, make_handle, slot_of, value_of
+from iverson.core.entries import FULL, Entries, Stored
 from iverson.core.errors import ArgumentError, MissingRuleError
 from iverson.core.float_warnings import silent
 from iverson.core.op import Op
@@ -282,7 +282,7 @@ class Recorded:
 
     def _leaving(
         self,
-        handles: Sequence[Any],
+        handles: Sequence[Handle | None],
         at: Container[int],
         equations: Sequence[Equation],
         seeds: Iterable[Value],
@@ -448,7 +448,7 @@ def _walk(recorded: Recorded, cotangents: dict[Slot, list[Operand]]) -> None:
 
 
 def _pulled_back(
-    level: Trace, node: Node, demands: Any, totals: Sequence[Operand]
+    level: Trace, node: Node, demands: tuple[Entries, ...], totals: Sequence[Operand]
 ) -> list[tuple[int, Value]]:
     """A `grad_of` region with the rules of a node; its results by argument."""
     with level.region() as body:
@@ -466,7 +466,7 @@ def region(
     body: Sequence[Equation],
     cotangents: Sequence[Operand],
     outputs: Sequence[Operand],
-    where: Any,
+    where: Where | None,
     flag: Sequence[Operand] = (),
 ) -> tuple[Value, ...]:
     """Write a region of a pullback, of the rules in ``body``, and give its results.
@@ -482,7 +482,9 @@ def region(
     return results
 
 
-def _written(level: Trace, node: Node, demands: Any, totals: Sequence[Operand]) -> list[tuple[int, Operand]]:
+def _written(
+    level: Trace, node: Node, demands: tuple[Entries, ...], totals: Sequence[Operand]
+) -> list[tuple[int, Operand]]:
     """Cotangents from the rules of a node, written down; by argument."""
     handles = [
         make_handle(Zero(node.result(k).shape, node.result(k).dtype)) if x is UNDEFINED else level.handle(x)
@@ -493,7 +495,7 @@ def _written(level: Trace, node: Node, demands: Any, totals: Sequence[Operand]) 
 
 
 def _postponed(
-    level: Trace, node: Node, demands: Any, totals: Sequence[Operand]
+    level: Trace, node: Node, demands: tuple[Entries, ...], totals: Sequence[Operand]
 ) -> list[tuple[int, Operand]]:
     """Cotangents from a `pullback` equation: the rules of a node, which wait for its unknown shapes."""
     op = node.op

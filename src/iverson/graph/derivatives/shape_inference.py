@@ -22,7 +22,7 @@ from iverson.graph.derivatives.differentiation import Gradient, captured, region
 from iverson.graph.derivatives.specialization import specialize
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.interpret import evaluated, interpret
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value, values_of
+from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Operand, Value, values_of
 from iverson.graph.ir.operations import autograd_add, defined, defined_or_zero, grad_of, when
 from iverson.graph.tracing.captured_state import aval_of
 from iverson.graph.tracing.trace import Trace
@@ -39,7 +39,7 @@ def with_shapes(graph: Graph, avals: Sequence[Aval]) -> Graph:
         )
     level = Trace("with_shapes")
 
-    def each(e: Equation, handles: dict[Value, Any]) -> Sequence[Any]:
+    def each(e: Equation, handles: dict[Value, Argument]) -> Sequence[Any]:
         if e.op not in _KEPT:
             return evaluated(e, handles)
         arguments = [handles[x] if type(x) is Value else x for x in e.operands]
@@ -50,7 +50,7 @@ def with_shapes(graph: Graph, avals: Sequence[Aval]) -> Graph:
             results = _again(level, e, operands)
         return [x if x is UNDEFINED else level.handle(x) for x in results]
 
-    def pulled(e: Equation, arguments: Sequence[Any], operands: Sequence[Operand]) -> Sequence[Operand]:
+    def pulled(e: Equation, arguments: Sequence[Argument], operands: Sequence[Operand]) -> Sequence[Operand]:
         first, count, name = int(e.op is when), e.params["count"], e.params["name"]
         cotangents = operands[first : first + count]
         if not values_of(cotangents):

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
+from iverson.core.protocols import Params
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value, is_undefined_on
 from iverson.graph.ir.operations import autograd_add, grad_of
@@ -59,5 +59,5 @@ def specialize(df: Graph, defined: Sequence[bool], needs: Sequence[bool]) -> Gra
     return dead_code(Graph(inputs, tuple(equations), outputs, df.constants))
 
 
-def _is_absent(op: Op, operands: Sequence[Operand], params: Any) -> bool:
+def _is_absent(op: Op, operands: Sequence[Operand], params: Params) -> bool:
     return op is grad_of and all(x is UNDEFINED for x in operands[: params["count"]])

@@ -24,9 +24,10 @@ from iverson.autograd.node import Node
 from iverson.autograd.stored_entries import spread
 from iverson.core import entries
 from iverson.core.aval import Aval, has_shape
-from iverson.core.dispatch import LevelValue, bind, is_tracked, may_select, slot_of, value_of
+from iverson.core.dispatch import Handle, LevelValue, bind, is_tracked, may_select, slot_of, value_of
 from iverson.core.entries import FULL, NOTHING
 from iverson.core.op import Body, Op
+from iverson.core.protocols import Params
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.core.table import TABLE, F, derived
@@ -34,6 +35,7 @@ from iverson.graph.ir.nodes import Equation, Value, values_of
 from iverson.kernels.kernel_registry import register
 from iverson.layouts import Box, Bracket, Packed, Sparse, Zero, support_of, to_strided
 from iverson.layouts.bracket import held
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
 from iverson.ops.rules import loops
 from iverson.ops.rules.entry_maps import Elementwise
@@ -52,7 +54,7 @@ values_held = Op(
 )
 
 
-def _everywhere(x: Any) -> Any:
+def _everywhere(x: LayoutValue) -> Any:
     return np.broadcast_to(np.True_, np.shape(x))
 
 
@@ -69,37 +71,37 @@ where_held = Op(
 @register("values_held", Bracket)
 @register("values_held", Packed)
 @register("values_held", Sparse)
-def _values(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+def _values(_op: Op, values: tuple[Bracket | Packed | Sparse], _params: Params) -> Any:
     (x,) = values
     return to_strided(x.values) if type(x) is Bracket else to_strided(x) if type(x) is Packed else x
 
 
 @register("where_held", Zero)
-def _nowhere(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+def _nowhere(_op: Op, values: tuple[Zero], _params: Params) -> Any:
     return np.broadcast_to(np.False_, values[0].shape)
 
 
 @register("where_held", Box)
-def _in_box(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+def _in_box(_op: Op, values: tuple[Box], _params: Params) -> Any:
     (x,) = values
     return to_strided(Box(x.shape, x.region, np.ones(x.region.shape, bool)))
 
 
 @register("where_held", Bracket)
 @register("where_held", Packed)
-def _held(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+def _held(_op: Op, values: tuple[Bracket | Packed], _params: Params) -> Any:
     (x,) = values
-    return to_strided(held(x)) if type(x) is Bracket else x.mask
+    return to_strided(held(x)) if isinstance(x, Bracket) else x.mask
 
 
 @register("where_held", Sparse)
-def _held_of_stored(_op: Op, values: tuple[Any, ...], _params: Any) -> Any:
+def _held_of_stored(_op: Op, values: tuple[Sparse], _params: Params) -> Any:
     (x,) = values
     return _everywhere(x) if x.there is None else x.there()
 
 
 @derived
-def held_apart(x: Any) -> tuple[Any, Any]:
+def held_apart(x: Handle) -> tuple[Any, Any]:
     """The values of a handle that may be a selection, and the condition under which it holds them."""
     return bind(values_held, (x,)), bind(where_held, (x,))
 
@@ -116,13 +118,13 @@ class Crossing:
     region: Region | None = None
     selects: bool = False
 
-    def apart(self, x: Any) -> list[Any]:
+    def apart(self, x: Handle) -> list[Any]:
         """The handles that cross for a value."""
         if self.region is not None:
             x = F.index_basic(x, key=self.region.slices)
         return [*held_apart(x)] if self.selects else [x]
 
-    def together(self, parts: Sequence[Any]) -> Any:
+    def together(self, parts: Sequence[Handle]) -> Any:
         """The value, from the handles that crossed for it."""
         x = F.bracket(parts[1], parts[0], negated=False) if self.selects else parts[0]
         return x if self.region is None else F.embed(x, key=self.region.slices, shape=self.shape)
@@ -169,7 +171,7 @@ class Found:
     def __init__(
         self,
         equations: Iterable[Equation],
-        constants: Collection[tuple[Value, Any]],
+        constants: Collection[tuple[Value, LayoutValue]],
         placed: Iterable[Value] = (),
     ) -> None:
         self.selections = {v for v, array in constants if type(array) in (Bracket, Packed)}
@@ -212,7 +214,7 @@ class Found:
         return Crossing(x.shape, region, selects) if box or selects else WHOLE
 
 
-def crossing_of(x: Any, *, boxes: bool) -> Crossing:
+def crossing_of(x: Handle, *, boxes: bool) -> Crossing:
     """Form in which the value of a handle enters a graph. An untracked box may be an input as it is.
 
     boxes : whether the entries inside a box may cross alone.
@@ -232,14 +234,14 @@ def crossing_of(x: Any, *, boxes: bool) -> Crossing:
     return Crossing(x.shape, support.region if box else None, selects)  # type: ignore[union-attr]
 
 
-def _is_stored_selection(value: Any) -> bool:
+def _is_stored_selection(value: LayoutValue) -> bool:
     """True if a value is a stored selection, or a batch of such."""
     while isinstance(value, LevelValue):
         value = value_of(getattr(value, "held", None), None)
     return getattr(value, "there", None) is not None
 
 
-def taken_in(handles: Iterable[Any]) -> tuple[tuple[Crossing, ...], list[Any]]:
+def taken_in(handles: Iterable[Handle | None]) -> tuple[tuple[Crossing, ...], list[Any]]:
     """Forms in which cotangents or tangents (None: undefined) enter a body, and the handles that cross."""
     crossings: list[Crossing] = []
     parts: list[Any] = []
@@ -250,14 +252,16 @@ def taken_in(handles: Iterable[Any]) -> tuple[tuple[Crossing, ...], list[Any]]:
     return tuple(crossings), parts
 
 
-def given_out(crossings: Iterable[Crossing], parts: Iterable[Any]) -> list[Any]:
+def given_out(crossings: Iterable[Crossing], parts: Iterable[Handle | None]) -> list[Any]:
     """The values whose parts left a body in these forms; None for one whose parts are None."""
     handles = iter(parts)
-    groups = [(c, [next(handles) for _ in range(c.count)]) for c in crossings]
+    groups: list[tuple[Crossing, list[Any]]] = [
+        (c, [next(handles) for _ in range(c.count)]) for c in crossings
+    ]
     return [None if group[0] is None else c.together(group) for c, group in groups]
 
 
-def _is_put_in_place(x: Any) -> bool:
+def _is_put_in_place(x: Handle) -> bool:
     """True if a value is tracked and a box to any order."""
     if not is_tracked(x):
         return False
@@ -274,7 +278,7 @@ def _is_put_in_place(x: Any) -> bool:
     return True
 
 
-def _known(x: Any) -> Any:
+def _known(x: LayoutValue | complex) -> Any:
     """The support of an argument, from the value or aval that a node keeps of it."""
     return x.support if isinstance(x, Aval) else support_of(x) if hasattr(x, "shape") else FULL
 

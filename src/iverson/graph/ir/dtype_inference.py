@@ -21,9 +21,9 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval, UnknownShape, aval_of, has_shape
 from iverson.core.dispatch import make_handle, value_of
 from iverson.core.errors import DTypeError, GraphError
-from iverson.core.op import Op
-from iverson.core.protocols import Params
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Value
+from iverson.core.op import Op, Params
+from iverson.core.protocols import Params, Shaped
+from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Value
 from iverson.graph.ir.operations import OPERATIONS, GraphOp, is_absent, op_named
 from iverson.layouts import Zero
 
@@ -71,7 +71,7 @@ def _unknown(x: Aval, ranked: bool) -> Aval:
 
 
 def _pulled(
-    args: Sequence[Any], *, of: str | Op, results: int, wanted: tuple[int, ...], **params: Any
+    args: Sequence[Argument], *, of: str | Op, results: int, wanted: tuple[int, ...], **params: Any
 ) -> list[Any]:
     op = op_named(of) if isinstance(of, str) else of
     g, out, inputs = args[:results], args[results : 2 * results], args[2 * results :]
@@ -87,7 +87,7 @@ def _pulled(
     return [pulled.get(k, UNDEFINED) for k in wanted]
 
 
-def _pulled_abstract(*operands: Any, results: int, wanted: tuple[int, ...], **_: Any) -> tuple[Aval, ...]:
+def _pulled_abstract(*operands: Shaped, results: int, wanted: tuple[int, ...], **_: Any) -> tuple[Aval, ...]:
     of = [operands[2 * results + k] for k in wanted]
     return tuple([Aval(x.shape, x.dtype) for x in of])
 

@@ -8,31 +8,37 @@ differentiated before.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
-from iverson.core.dispatch import LevelValue, bind, value_of
+from iverson.core.dispatch import Handle, LevelValue, bind, value_of
 from iverson.core.entries import Stored
 from iverson.core.op import Op
+from iverson.core.protocols import DType, Params, Shaped
 from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.core.table import TABLE, F
+from iverson.expr.nodes import Expr
+from iverson.graph.ir.nodes import Equation
 from iverson.kernels.deferred_patterns import UNKNOWN, origin_of, stored_once
 from iverson.kernels.kernel_registry import register, run
 from iverson.kernels.sparse.sparse_conversion import from_values, values_at
-from iverson.layouts import Bracket, Sparse, distinct
+from iverson.layouts import Bracket, Pattern, Sparse, distinct
 from iverson.ops.rules.entry_maps import SAME
 from iverson.ops.rules.notation import over
+
+if TYPE_CHECKING:
+    from iverson.te.ir.expressions import Tensor
 
 Array = np.ndarray[Any, Any]
 
 
 def _product_abstract(
-    values: Any, starts: Any, columns: Any, b: Any, *_: Any, shape: Shape, blocks: Shape
+    values: Shaped, starts: Shaped, columns: Shaped, b: Shaped, *_: Shaped, shape: Shape, blocks: Shape
 ) -> Aval:
     batch = broadcast_shapes("matmul", shape[:-1], b.shape[:-2])
     return Aval((*batch, shape[-1], b.shape[-1]), dtypes.result_type(values, b))
@@ -62,7 +68,7 @@ def _product(
     return out
 
 
-def _product_loops(T: Any, aval: Any, *operands: Any, **_: Any) -> Any:
+def _product_loops(T: Any, aval: Aval, *operands: Tensor, **_: Any) -> Any:
     """Loops of a product without entries; others are in `iverson.graph.native.sparse_row_products`."""
     return over(T, aval, lambda: 0) if any(0 in x.shape for x in operands) else None
 
@@ -73,11 +79,11 @@ def _product_loops(T: Any, aval: Any, *operands: Any, **_: Any) -> Any:
 stored_product = Op(name="stored_product", forward=_product, abstract=_product_abstract, loops=_product_loops)
 
 
-def _samples_abstract(a: Any, b: Any, *places: Any) -> Aval:
+def _samples_abstract(a: Shaped, b: Shaped, *places: Shaped) -> Aval:
     return Aval(places[0].shape, dtypes.result_type(a, b))
 
 
-def _of_matrices(x: Any, batch: Sequence[Any]) -> tuple[Any, ...]:
+def _of_matrices(x: Array | Tensor, batch: Sequence[Array | Expr]) -> tuple[Any, ...]:
     """Batch indices of the matrix of x that an entry is in; 0 along batch axes of extent 1."""
     batch_shape = x.shape[:-2]
     pairs = zip(batch_shape, batch[len(batch) - len(batch_shape) :], strict=True)
@@ -90,10 +96,10 @@ def _samples(a: Array, b: Array, *places: Array) -> Array:
     return np.asarray(np.einsum("ej,ej->e", lhs, rhs), np.result_type(a, b))
 
 
-def _samples_loops(T: Any, aval: Any, a: Any, b: Any, *places: Any) -> Any:
+def _samples_loops(T: Any, aval: Aval, a: Tensor, b: Tensor, *places: Tensor) -> Any:
     k = T.reduce_axis((0, a.shape[-1]))
 
-    def entry(e: Any) -> Any:
+    def entry(e: Expr) -> Any:
         *batch, row, column = (n[e] for n in places)
         lhs, rhs = a[(*_of_matrices(a, batch), row, k)], b[(*_of_matrices(b, batch), k, column)]
         return T.sum(T.F.astype(lhs, aval.dtype) * T.F.astype(rhs, aval.dtype), axis=k)
@@ -113,7 +119,7 @@ index_array = Op(
 )
 
 
-def _read_abstract(entries: Any, places: Any, *, flat: bool) -> Aval:
+def _read_abstract(entries: Shaped, places: Shaped, *, flat: bool) -> Aval:
     return Aval((*places.shape, *(() if flat else entries.shape[1:])), entries.dtype)
 
 
@@ -124,11 +130,11 @@ def _read(entries: Array, places: Array, *, flat: bool) -> Array:
     return values
 
 
-def _read_loops(T: Any, aval: Any, entries: Any, places: Any, *, flat: bool) -> Any:
+def _read_loops(T: Any, aval: Aval, entries: Tensor, places: Tensor, *, flat: bool) -> Any:
     if 0 in entries.shape:
         return over(T, aval, lambda: 0)
 
-    def entry(e: Any, *rest: Any) -> Any:
+    def entry(e: Expr, *rest: Expr) -> Any:
         at = places[e]
         within: list[Any] = []
         for n in entries.shape[:0:-1] if flat else ():
@@ -144,7 +150,7 @@ def _read_loops(T: Any, aval: Any, entries: Any, places: Any, *, flat: bool) -> 
 stored_read = Op(name="stored_read", forward=_read, abstract=_read_abstract, loops=_read_loops)
 
 
-def _segments_abstract(x: Any, ids: Any, *, count: int, kind: str) -> Aval:
+def _segments_abstract(x: Shaped, ids: Shaped, *, count: int, kind: str) -> Aval:
     return Aval((count, *x.shape[1:]), x.dtype)
 
 
@@ -156,7 +162,7 @@ def _segments(x: Array, ids: Array, *, count: int, kind: str) -> Array:
     return out
 
 
-def extreme(dtype: Any, *, largest: bool) -> Any:
+def extreme(dtype: DType, *, largest: bool) -> Any:
     """The largest or the least number of a dtype."""
     if dtypes.is_floating(dtype):
         return math.inf if largest else -math.inf
@@ -164,7 +170,7 @@ def extreme(dtype: Any, *, largest: bool) -> Any:
     return int(info.max if largest else info.min)
 
 
-def _segments_loops(T: Any, _aval: Any, x: Any, ids: Any, *, count: int, kind: str) -> Any:
+def _segments_loops(T: Any, _aval: Aval, x: Tensor, ids: Tensor, *, count: int, kind: str) -> Any:
     return T.scatter((count, *x.shape[1:]), x.shape, lambda e, *r: ((ids[e], *r), x[(e, *r)]), combine=kind)
 
 
@@ -175,7 +181,9 @@ stored_segments = Op(
 )
 
 
-def _rows_abstract(values: Any, starts: Any, columns: Any, rows: Any, *_: Any, count: int, **__: Any) -> Aval:
+def _rows_abstract(
+    values: Shaped, starts: Shaped, columns: Shaped, rows: Shaped, *_: Shaped, count: int, **__: Any
+) -> Aval:
     return Aval((*rows.shape, count), values.dtype)
 
 
@@ -193,12 +201,12 @@ def _rows(
 
 def _rows_loops(
     T: Any,
-    aval: Any,
-    values: Any,
-    starts: Any,
-    columns: Any,
-    rows: Any,
-    *order: Any,
+    aval: Aval,
+    values: Tensor,
+    starts: Tensor,
+    columns: Tensor,
+    rows: Tensor,
+    *order: Tensor,
     count: int,
     blocks: Shape,
 ) -> Any:
@@ -206,10 +214,10 @@ def _rows_loops(
         return over(T, aval, lambda: 0)
     (r, c), lines = blocks, starts.shape[0] - 1
 
-    def line(q: Any) -> Any:
+    def line(q: Expr) -> Any:
         return T.clamp(rows[q] // r, 0, lines - 1)
 
-    def point(q: Any, b: Any, j: Any) -> Any:
+    def point(q: Expr, b: Expr, j: Expr) -> Any:
         e = (b * r + rows[q] % r) * c + j
         return (q, columns[b] * c + j), values[order[0][e] if order else e]
 
@@ -221,7 +229,9 @@ def _rows_loops(
 stored_rows = Op(name="stored_rows", forward=_rows, abstract=_rows_abstract, loops=_rows_loops)
 
 
-def _find_abstract(values: Any, starts: Any, columns: Any, rows: Any, *_: Any, blocks: Shape) -> Aval:
+def _find_abstract(
+    values: Shaped, starts: Shaped, columns: Shaped, rows: Shaped, *_: Shaped, blocks: Shape
+) -> Aval:
     return Aval(rows.shape, values.dtype)
 
 
@@ -243,25 +253,32 @@ def _find(
 
 def _find_loops(
     T: Any,
-    aval: Any,
-    values: Any,
-    starts: Any,
-    columns: Any,
-    rows: Any,
-    at: Any,
-    *order: Any,
+    aval: Aval,
+    values: Tensor,
+    starts: Tensor,
+    columns: Tensor,
+    rows: Tensor,
+    at: Tensor,
+    *order: Tensor,
     blocks: Shape,
 ) -> Any:
     c = blocks[1]
 
-    def entry(q: Any, b: Any, held: Any) -> Any:
+    def entry(q: Expr, b: Expr, held: Callable[[Expr], Expr]) -> Any:
         return T.sum(T.select(T.F.equal(columns[b], at[q] // c), held(at[q] % c), 0), axis=b)
 
     return _along_rows(T, aval, values, starts, rows, order, blocks, entry)
 
 
 def _along_rows(
-    T: Any, aval: Any, values: Any, starts: Any, rows: Any, order: Any, blocks: Shape, entry: Any
+    T: Any,
+    aval: Aval,
+    values: Tensor,
+    starts: Tensor,
+    rows: Tensor,
+    order: tuple[Tensor, ...],
+    blocks: Shape,
+    entry: Callable[[Expr, Expr, Callable[[Expr], Expr]], Expr],
 ) -> Any:
     """``entry(q, b, value)`` for each of some rows: q is its number, b an axis over the blocks of the row,
     and ``value(column)`` the value in a column of block b."""
@@ -269,11 +286,11 @@ def _along_rows(
         return over(T, aval, lambda: 0)
     (r, c), lines = blocks, starts.shape[0] - 1
 
-    def of_row(q: Any) -> Any:
+    def of_row(q: Expr) -> Any:
         line = T.clamp(rows[q] // r, 0, lines - 1)
         b = T.reduce_axis((starts[line], starts[line + 1]))
 
-        def held(column: Any) -> Any:
+        def held(column: Expr) -> Any:
             e = (b * r + rows[q] % r) * c + column
             return values[order[0][e] if order else e]
 
@@ -287,7 +304,7 @@ stored_find = Op(name="stored_find", forward=_find, abstract=_find_abstract, loo
 
 
 def _row_samples_abstract(
-    values: Any, starts: Any, columns: Any, b: Any, rows: Any, *_: Any, **__: Any
+    values: Shaped, starts: Shaped, columns: Shaped, b: Shaped, rows: Shaped, *_: Shaped, **__: Any
 ) -> Aval:
     return Aval(rows.shape, dtypes.result_type(values, b))
 
@@ -309,19 +326,19 @@ def _row_samples(
 
 def _row_samples_loops(
     T: Any,
-    aval: Any,
-    values: Any,
-    starts: Any,
-    columns: Any,
-    b: Any,
-    rows: Any,
-    at: Any,
-    *order: Any,
+    aval: Aval,
+    values: Tensor,
+    starts: Tensor,
+    columns: Tensor,
+    b: Tensor,
+    rows: Tensor,
+    at: Tensor,
+    *order: Tensor,
     blocks: Shape,
 ) -> Any:
     c = blocks[1]
 
-    def entry(q: Any, p: Any, held: Any) -> Any:
+    def entry(q: Expr, p: Expr, held: Callable[[Expr], Expr]) -> Any:
         j = T.reduce_axis((0, c))
         terms = T.F.astype(held(j), aval.dtype) * T.F.astype(b[columns[p] * c + j, at[q]], aval.dtype)
         return T.sum(terms, axis=(p, j))
@@ -341,13 +358,13 @@ stored_row_samples = Op(
 class _StoredOn(Op):
     """An op whose result is on a pattern, with a derivative at every entry, stored or not."""
 
-    def infer(self, /, *avals: Any, **params: Any) -> Any:
+    def infer(self, /, *avals: Shaped | complex, **params: Any) -> Any:
         """See `Op.infer`."""
         aval = self.abstract(*avals, **params)
         return Aval(aval.shape, aval.dtype, Stored(params["pattern"]))
 
 
-def _stored_on(x: Any, *, pattern: Any) -> Any:
+def _stored_on(x: Array, *, pattern: Pattern) -> Any:
     return from_values(values_at(x, pattern=pattern), pattern=pattern)
 
 
@@ -365,7 +382,7 @@ stored_on = _StoredOn(
 
 @register("stored_on", Sparse)
 @register("stored_on", Bracket)
-def _sparse_on(_op: Op, values: tuple[Any, ...], params: Any) -> Any:
+def _sparse_on(_op: Op, values: tuple[Sparse | Bracket], params: Params) -> Any:
     """Entries at the pattern. A selection stays one, of these entries."""
     (x,), pattern = values, params["pattern"]
     if isinstance(x, Sparse) and x.pattern is pattern:
@@ -373,7 +390,7 @@ def _sparse_on(_op: Op, values: tuple[Any, ...], params: Any) -> Any:
     return run(TABLE["from_values"], (run(TABLE["values_at"], (x,), params),), params)
 
 
-def as_stored(x: Any) -> Any:
+def as_stored(x: Handle) -> Any:
     """A handle of a trace in the layout and on the pattern that eager code has for it, if they are known."""
     eager_pattern = stored_once(origin_of(x)) if isinstance(value_of(x), LevelValue) else UNKNOWN
     if eager_pattern is UNKNOWN:
@@ -389,7 +406,7 @@ def as_stored(x: Any) -> Any:
 STORED_OPS = (stored_product, stored_samples)
 
 
-def stored_work(e: Any) -> int:
+def stored_work(e: Equation) -> int:
     """Number of multiply-adds of an equation of one of `STORED_OPS`."""
     if e.op is stored_samples:
         return int(e.operands[-1].shape[0] * e.operands[0].shape[-1])

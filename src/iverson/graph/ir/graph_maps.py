@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.entry_map import Call, EntryMap
+from iverson.core.protocols import Shaped
 from iverson.core.relations import MOST, Matrix, Relation, Rows, no_entries, one_each
 from iverson.core.table import TABLE
 from iverson.graph.ir.nodes import Equation, Graph, Value, known
@@ -119,7 +120,7 @@ def _one_after_the_other(stack: Sequence[Matrix], size: int) -> Matrix:
     return vstack(stack, format="csr") if stack else no_entries(0, size)
 
 
-def rows_of(graph: Graph, i: int, operands: Sequence[Any]) -> list[Matrix | None]:
+def rows_of(graph: Graph, i: int, operands: Sequence[Shaped | complex | None]) -> list[Matrix | None]:
     """For each entry of each output, the entries of input i that it depends on; None where they are too many.
 
     operands : avals or arrays of the inputs; entries of index arrays are used.
@@ -130,7 +131,7 @@ def rows_of(graph: Graph, i: int, operands: Sequence[Any]) -> list[Matrix | None
     return graph.once(("rows", i), lambda: _composed(graph, i, {}))
 
 
-def _composed(graph: Graph, i: int, arrays: Mapping[Value, Any]) -> list[Matrix | None]:
+def _composed(graph: Graph, i: int, arrays: Mapping[Value, Shaped | complex | None]) -> list[Matrix | None]:
     size = prod(graph.inputs[i].shape)
     rows: dict[Any, Rows | None] = {graph.inputs[i]: Rows.of_all(one_each(size, size))}
     arrays = {**{v: x for v, x in graph.constants if _is_index(x)}, **arrays}
@@ -146,13 +147,13 @@ def _composed(graph: Graph, i: int, arrays: Mapping[Value, Any]) -> list[Matrix 
     return [None if of_output is None else of_output.whole for of_output in of_outputs]
 
 
-def _is_arithmetic_on_indices(e: Equation, inputs: Sequence[Any]) -> bool:
+def _is_arithmetic_on_indices(e: Equation, inputs: Sequence[Shaped | complex | None]) -> bool:
     """True for an equation that makes an index array of index arrays that are known."""
     is_index = not e.op.multiple and e.op.name in TABLE and e.results[0].dtype.kind in "biu"
     return is_index and any(map(_is_index, inputs)) and all(_is_index(x) or type(x) is int for x in inputs)
 
 
-def _is_index(x: Any) -> bool:
+def _is_index(x: Shaped | complex | None) -> bool:
     return is_strided(x) and x.dtype.kind in "biu"
 
 

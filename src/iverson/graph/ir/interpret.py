@@ -11,14 +11,14 @@ from typing import Any
 
 from iverson.core.dispatch import bind, make_handle
 from iverson.core.errors import ArgumentError, IversonError
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value, is_undefined_on
+from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Value, is_undefined_on
 from iverson.graph.ir.verify import check
 
 #: From an equation, and the handles of values computed so far, to the equation's results.
 Evaluate = Callable[[Equation, dict[Value, Any]], Sequence[Any]]
 
 
-def interpret(graph: Graph, args: Sequence[Any], each: Evaluate | None = None) -> list[Any]:
+def interpret(graph: Graph, args: Sequence[Argument], each: Evaluate | None = None) -> list[Any]:
     """The outputs, from handles (or UNDEFINED) for the inputs.
 
     each : evaluates an equation, in place of `evaluated`.
@@ -61,7 +61,7 @@ def last_reads(graph: Graph) -> dict[int, list[Value]]:
     return values_after
 
 
-def evaluated(equation: Equation, known: dict[Value, Any]) -> Sequence[Any]:
+def evaluated(equation: Equation, known: dict[Value, Argument]) -> Sequence[Any]:
     """The results of an equation; ``known`` has the handles of values computed so far."""
     args = tuple([known[x] if type(x) is Value else x for x in equation.operands])
     op = equation.op

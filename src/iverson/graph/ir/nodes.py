@@ -20,17 +20,17 @@ Nothing here changes once it is made; a pass returns a new graph. Printing, chec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from iverson.core.aval import Aval
+from iverson.core.dispatch import Handle
 from iverson.core.op import Op
+from iverson.core.protocols import Params
 from iverson.core.table import overrides, rules_in_force
-
-Params = Mapping[str, Any]
 
 
 class Undefined:
@@ -70,8 +70,12 @@ class Value:
         dtype = property(attrgetter("aval.dtype"))
 
 
-#: A value, a Python number, or UNDEFINED.
+#: A value, a Python number, or UNDEFINED. Which of these an operand of an equation is, its op says.
 Operand = Any
+#: What is asked which of these it is.
+AnyOperand: TypeAlias = Value | complex | Undefined
+#: What an op of a graph gets for an operand when it is carried out: a handle in place of a value.
+Argument: TypeAlias = Handle | complex | Undefined
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +106,7 @@ class Graph:
     constants: tuple[tuple[Value, Any], ...] = ()
     _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def once(self, key: Any, make: Callable[[], T]) -> T:
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Result of ``make()`` for ``key`` and the rules in force, cached from the first call on."""
         if overrides():
             key = key, rules_in_force()
@@ -126,7 +130,7 @@ def subgraphs(equation: Equation) -> Iterator[tuple[str, Graph]]:
             yield name, param
 
 
-def values_of(operands: Any) -> list[Value]:
+def values_of(operands: Iterable[AnyOperand]) -> list[Value]:
     """The operands that are values."""
     return [x for x in operands if type(x) is Value]
 

@@ -35,12 +35,23 @@ from iverson.core.dispatch import (
 from iverson.core.entries import NOTHING
 from iverson.core.errors import ArgumentError, GraphError
 from iverson.core.op import Op, Rule
+from iverson.core.protocols import DType, NDArray, Params, Shaped
+from iverson.core.shapes import Shape
 from iverson.core.table import LIBRARY, TABLE, USERS, F
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.derivative_interface import values_held, where_held
 from iverson.graph.ir.entry_ops import STORED_OPS, index_array, stored_on
 from iverson.graph.ir.interpret import interpret
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Params, Value, subgraphs, values_of
+from iverson.graph.ir.nodes import (
+    UNDEFINED,
+    Argument,
+    Equation,
+    Graph,
+    Undefined,
+    Value,
+    subgraphs,
+    values_of,
+)
 from iverson.layouts import CooPattern, Zero, to_strided
 
 
@@ -60,12 +71,12 @@ class GraphOp(Op):
     pure: bool = True
 
 
-def is_absent(x: Any) -> bool:
+def is_absent(x: Argument | None) -> bool:
     """True if a cotangent is `UNDEFINED` or a constant zero."""
     return x is UNDEFINED or is_undefined(x)
 
 
-def _add(args: Sequence[Any]) -> tuple[Any, ...]:
+def _add(args: Sequence[Argument]) -> tuple[Any, ...]:
     """Sum of the operands that are neither undefined nor zero; if none is, a zero or undefined."""
     terms = [x for x in args if not is_absent(x)]
     if not terms:
@@ -73,8 +84,8 @@ def _add(args: Sequence[Any]) -> tuple[Any, ...]:
     return (terms[0] if len(terms) == 1 else F.add_n(*terms),)
 
 
-def _add_abstract(*avals: Any) -> Aval:
-    terms = [a for a in avals if a is not UNDEFINED]
+def _add_abstract(*avals: Aval | Undefined) -> Aval:
+    terms = [a for a in avals if not isinstance(a, Undefined)]
     return Aval(terms[0].shape, terms[0].dtype)
 
 
@@ -83,7 +94,7 @@ autograd_add = GraphOp(
 )
 
 
-def _pulled(args: Sequence[Any], *, body: Graph, count: int, **_: Any) -> list[Any]:
+def _pulled(args: Sequence[Argument], *, body: Graph, count: int, **_: Any) -> list[Any]:
     """Outputs of the body for ``count`` cotangents and its other inputs; undefined if all cotangents are."""
     cotangents = args[:count]
     if all(map(is_absent, cotangents)):
@@ -95,7 +106,7 @@ def _pulled(args: Sequence[Any], *, body: Graph, count: int, **_: Any) -> list[A
     return interpret(body, [*filled_cotangents, *args[count:]])
 
 
-def _pulled_abstract(*_avals: Any, body: Graph, **_: Any) -> tuple[Any, ...]:
+def _pulled_abstract(*_avals: Shaped | complex, body: Graph, **_: Any) -> tuple[Any, ...]:
     return tuple([None if x is UNDEFINED else x.aval for x in body.outputs])
 
 
@@ -129,7 +140,7 @@ def _narrow_branch(equation: Equation, read: set[Value]) -> Equation:
     return replace(narrowed, operands=(flag, *narrowed.operands))
 
 
-def _taken(args: Sequence[Any], **params: Any) -> list[Any]:
+def _taken(args: Sequence[Argument], **params: Any) -> list[Any]:
     return _pulled(args[1:], **params) if value_of(args[0]) else [UNDEFINED] * len(params["body"].outputs)
 
 
@@ -152,7 +163,7 @@ defined = GraphOp(
 )
 
 
-def _filled(args: Sequence[Any], *, shape: Any, dtype: Any) -> list[Any]:
+def _filled(args: Sequence[Argument], *, shape: Shape, dtype: DType) -> list[Any]:
     return [make_handle(Zero(shape, dtype)) if args[0] is UNDEFINED else args[0]]
 
 
@@ -183,7 +194,7 @@ class FunctionCall:
         self.around: list[Any] = []
         self.handles = [unwrap(args[k]) for k in self._at]
 
-    def __call__(self, handles: Sequence[Any]) -> list[Any]:
+    def __call__(self, handles: Sequence[Handle]) -> list[Any]:
         """Plain handles of the results that are not None."""
         args = list(self._args)
         for k, like, handle in zip(self._at, self._like, handles, strict=True):
@@ -194,14 +205,14 @@ class FunctionCall:
         self._results = [None if r is None else (semantics_of(r),) for r in results]
         return [unwrap(r) for r in results if r is not None]
 
-    def packed(self, handles: Sequence[Any]) -> Any:
+    def packed(self, handles: Sequence[Handle]) -> Any:
         """Return value of ``apply``, from plain handles for its results."""
         iterator = iter(handles)
         results = tuple(None if like is None else rewrap(like[0], next(iterator)) for like in self._results)
         return results if self._several else results[0]
 
 
-def _called(args: Sequence[Any], **params: Any) -> Sequence[Any]:
+def _called(args: Sequence[Handle], **params: Any) -> Sequence[Any]:
     """Results of forward. Its body computes them, or the user's code where the call is recorded, written
     down for other shapes or batched: only that code gives the derivative."""
     call, body = params["call"], params["body"]
@@ -240,7 +251,7 @@ function_op = GraphOp(
 )
 
 
-def _random(_args: Sequence[Any], *, draw: Draw) -> list[Any]:
+def _random(_args: Sequence[Argument], *, draw: Draw) -> list[Any]:
     return [draw()]
 
 
@@ -255,7 +266,7 @@ random = GraphOp(
 )
 
 
-def _mended(args: Sequence[Any], *, finite: Graph, again: Graph) -> list[Any]:
+def _mended(args: Sequence[Argument], *, finite: Graph, again: Graph) -> list[Any]:
     out, looked_at, *operands = args
     (fine,) = interpret(finite, [looked_at])
     return [out] if value_of(fine) else interpret(again, operands)
@@ -273,7 +284,7 @@ mended = GraphOp(
 )
 
 
-def _last_writers(args: Sequence[Any], *, shape: tuple[int, ...]) -> list[Any]:
+def _last_writers(args: Sequence[Argument], *, shape: tuple[int, ...]) -> list[Any]:
     indices = [to_strided(value_of(x, x)) for x in args]
     last = np.empty(shape, np.int64)
     last[tuple(indices)] = np.arange(len(indices[0]))
@@ -291,12 +302,12 @@ last_writers_op = GraphOp(
 )
 
 
-def last_writers(*indices: Any, shape: tuple[int, ...]) -> Any:
+def last_writers(*indices: Handle | NDArray, shape: tuple[int, ...]) -> Any:
     """Apply `last_writers_op` to handles and arrays."""
     return bind(last_writers_op, indices, {"shape": shape})
 
 
-def _product_at(args: Sequence[Any]) -> list[Any]:
+def _product_at(args: Sequence[Handle]) -> list[Any]:
     a, b, *indices = args
     at = np.stack([to_strided(value_of(x, x)) for x in indices])
     return [F.sampled_product(a, b, pattern=CooPattern((a.shape[0], b.shape[1]), at, False))]
@@ -335,7 +346,7 @@ OPERATIONS: dict[str, Op] = {
 }
 
 
-def bound(op: Op, args: tuple[Any, ...], params: Params) -> Any:
+def bound(op: Op, args: tuple[Argument, ...], params: Params) -> Any:
     """Apply an op as `bind` does; if its graphs draw, at the innermost level that makes its own draws.
 
     That level is a trace, which writes the draws down, or a batch whose examples have different draws; the
@@ -360,7 +371,7 @@ def draws_of(params: Params) -> tuple[Draw, ...]:
     return sum((draws_of(e.params) for e in equations if e.op is not random), draws)
 
 
-def zero_constant(like: Any) -> tuple[Value, Zero]:
+def zero_constant(like: Value | Shaped) -> tuple[Value, Zero]:
     """A constant of a graph that is zero, of the shape and dtype of a value."""
     return Value(Aval(like.shape, like.dtype, NOTHING)), Zero(like.shape, like.dtype)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from iverson.core.op import Op
 from iverson.core.region import Region
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value
 from iverson.graph.ir.operations import op_named
+
+T = TypeVar("T")
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<value>%\d+)|(?P<object>@\d+)|(?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
@@ -88,7 +90,7 @@ class _Parser:
         self.next()
         return True
 
-    def listed(self, item: Callable[[], Any], end: str) -> tuple[Any, ...]:
+    def listed(self, item: Callable[[], T], end: str) -> tuple[T, ...]:
         items = []
         while not self.taken(end):
             if self.kind is None:

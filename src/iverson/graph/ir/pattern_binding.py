@@ -12,9 +12,10 @@ from typing import Any
 from iverson.core.aval import Aval
 from iverson.core.dispatch import LevelValue
 from iverson.core.entries import Stored
-from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, values_of
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Undefined, Value, values_of
 from iverson.graph.ir.regions import renamed
 from iverson.layouts import support_pattern
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import Binding, PatternSymbol, actual
 
 
@@ -36,7 +37,7 @@ def _inputs(graph: Graph) -> tuple[tuple[int, PatternSymbol], ...]:
     return tuple((k, s) for k, s in pairs if s is not None)
 
 
-def binding_of(graph: Graph, values: Sequence[Any]) -> Binding:
+def binding_of(graph: Graph, values: Sequence[LayoutValue | Undefined]) -> Binding:
     """Pattern of each symbol, from the values of the inputs."""
     binding: Binding = {}
     for k, s in inputs_on_symbols(graph):

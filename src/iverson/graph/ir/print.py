@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from itertools import count
 from typing import Any
@@ -12,8 +13,9 @@ import numpy as np
 from iverson.core.aval import Aval, has_shape
 from iverson.core.entries import FULL, NOTHING, Box, Bracket, Stored
 from iverson.core.op import Op
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value
+from iverson.graph.ir.nodes import UNDEFINED, AnyOperand, Equation, Graph, Value
 from iverson.graph.ir.operations import is_of_the_library
+from iverson.layouts import Pattern
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 #: An array, or a value in another layout.
@@ -44,7 +46,7 @@ def text_and_objects(graph: Graph) -> tuple[str, list[Any]]:
     return printer.graph(graph, ""), printer.objects
 
 
-def type_text(aval: Aval, refer: Any = repr) -> str:
+def type_text(aval: Aval, refer: Callable[[Pattern], str] = repr) -> str:
     """The type of a value: dtype, extents, and the support unless it is everything.
 
     >>> type_text(Aval((2, 3), np.dtype("float64")))
@@ -109,7 +111,7 @@ class Printer:
         name = op.name if _PLAIN.fullmatch(op.name) else repr(op.name)
         return name if self.named or is_of_the_library(op) else name + self._reference(op)
 
-    def operand(self, x: Any) -> str:
+    def operand(self, x: AnyOperand) -> str:
         if type(x) is Value:
             return self.names[x]
         return "undefined" if x is UNDEFINED else self.param(x, "")

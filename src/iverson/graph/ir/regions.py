@@ -14,6 +14,7 @@ from typing import Any
 
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, subgraphs, values_of
+from iverson.layouts.layout_registry import LayoutValue
 
 Held = Callable[[Value, Value, Any], Any]
 
@@ -21,7 +22,7 @@ Held = Callable[[Value, Value, Any], Any]
 def closed(
     equations: Sequence[Equation],
     outputs: Sequence[Operand],
-    constants: Iterable[tuple[Value, Any]],
+    constants: Iterable[tuple[Value, LayoutValue]],
     first: Sequence[Value] = (),
 ) -> Graph:
     """The graph of some equations; its inputs are ``first``, then other values read from outside."""
@@ -64,7 +65,9 @@ def rewritten(equation: Equation, known: Mapping[Value, Operand]) -> Equation:
     return equation
 
 
-def renamed(graph: Graph, now: Callable[[Operand], Any], param: Callable[[Any], Any], held: Held) -> Graph:
+def renamed(
+    graph: Graph, now: Callable[[Operand], Operand], param: Callable[[Any], Any], held: Held
+) -> Graph:
     """The graph with other values and parameters throughout.
 
     now : the new operand for an operand; the same for each call.

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from iverson.core.aval import Aval, has_shape
 from iverson.core.errors import ArgumentError, IversonError
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value, is_undefined_on, known, subgraphs
+from iverson.graph.ir.nodes import (
+    UNDEFINED,
+    AnyOperand,
+    Equation,
+    Graph,
+    Value,
+    is_undefined_on,
+    known,
+    subgraphs,
+)
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -39,7 +48,7 @@ def _define(value: Value, defined: set[Value], by: str) -> None:
     defined.add(value)
 
 
-def _check_operands(operands: tuple[Any, ...], defined: set[Value], of: str) -> None:
+def _check_operands(operands: tuple[AnyOperand, ...], defined: set[Value], of: str) -> None:
     for x in operands:
         if type(x) is Value:
             if x not in defined:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,12 +21,16 @@ from iverson.codegen.runtime.target import host
 from iverson.core import dtypes
 from iverson.core.dispatch import value_of
 from iverson.core.op import Op
+from iverson.core.protocols import NDArray
 from iverson.core.python import locks
 from iverson.graph.ir.nodes import Equation, Graph, Value, subgraphs, values_of
 from iverson.graph.ir.operations import is_of_the_library
 from iverson.graph.ir.print import text_and_objects
 from iverson.graph.native.equation_expressions import expression, is_expression, placeholder
 from iverson.te import program_of
+
+#: What JSON can represent.
+Json: TypeAlias = "float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 _KEPT = 1024
 _facts: OrderedDict[str, Any] = OrderedDict()
@@ -72,14 +76,14 @@ def read(key: str) -> Any:
     return None if data is None else _keep(key, json.loads(data))
 
 
-def write(key: str, facts: Any) -> None:
+def write(key: str, facts: Json) -> None:
     """Keep facts, which JSON can represent."""
     data = json.dumps(facts)
     _keep(key, json.loads(data))
     kernel_cache.write(key, data.encode())
 
 
-def _keep(key: str, facts: Any) -> Any:
+def _keep(key: str, facts: Json) -> Any:
     with _lock:
         _facts[key] = facts
         while len(_facts) > _KEPT:
@@ -87,7 +91,7 @@ def _keep(key: str, facts: Any) -> Any:
     return facts
 
 
-def as_json(array: Any) -> list[Any]:
+def as_json(array: NDArray) -> list[Any]:
     """A small array in types of JSON."""
     return [array.dtype.name, array.shape, array.tobytes().hex()]
 

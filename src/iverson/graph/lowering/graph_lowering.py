@@ -32,10 +32,11 @@ from iverson.codegen.programs.compiled_program import Calling, Planned, compiled
 from iverson.core.counting import work
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.errors import ArgumentError, IndexingError, IversonError, ShapeError
+from iverson.core.protocols import NDArray, Params
 from iverson.core.python.cached import cached_property
 from iverson.core.table import TABLE
 from iverson.graph.ir.entry_ops import STORED_OPS, stored_on, stored_work
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value
+from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Value
 from iverson.graph.ir.pattern_binding import inputs_on_symbols, named, symbol_of, unknown
 from iverson.graph.lowering import disk_cache
 from iverson.graph.lowering.padding import on_binding, padded, trimmed
@@ -46,6 +47,7 @@ from iverson.graph.native.layout_assignment import in_order_of_reads, matmul_mov
 from iverson.graph.native.step_kinds import PRODUCTS, Kinds
 from iverson.kernels.kernel_registry import run_in_layouts
 from iverson.layouts import Sparse, are_strided, to_strided
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import Binding, PatternRead, PatternSymbol, bound, kept
 
 Array = np.ndarray[Any, Any]
@@ -73,7 +75,7 @@ class Native:
     again: Callable[[], Sequence[tuple[Equation, Times]]]
     reused: tuple[tuple[Value, int], ...] = ()
 
-    def report(self, made: Sequence[Any]) -> None:
+    def report(self, made: Sequence[NDArray]) -> None:
         """Count the work of a run that made these outputs: the work of its equations."""
         outputs, equations = self.equations()
         values = dict(zip(outputs, made, strict=True))
@@ -114,7 +116,7 @@ class Lowered:
     steps: tuple[Native | Library, ...]
     reused: tuple[int, ...] = ()
 
-    def __call__(self, values: Sequence[Any]) -> Sequence[Any]:
+    def __call__(self, values: Sequence[LayoutValue]) -> Sequence[Any]:
         """The outputs (values of layouts, strided for what native segments make) for values of the inputs.
 
         Raises ArgumentError or ShapeError for values that do not fit, IndexingError for an index out of
@@ -128,14 +130,14 @@ class Lowered:
                 raise ShapeError("lower", got=f"{value.dtype}{value.shape}", expected=f"{v.dtype}{v.shape}")
         return self.run(values)
 
-    def run(self, values: Sequence[Any], binding: Binding = NO_SYMBOLS) -> Sequence[Any]:
+    def run(self, values: Sequence[LayoutValue], binding: Binding = NO_SYMBOLS) -> Sequence[Any]:
         """The outputs for values that fit; ``binding`` has the pattern of each symbol."""
         try:
             return self._run(values, binding)
         except IndexingError as error:
             raise _in_words(error, self.graph, values, binding) from None
 
-    def _run(self, values: Sequence[Any], binding: Binding) -> Sequence[Any]:
+    def _run(self, values: Sequence[LayoutValue], binding: Binding) -> Sequence[Any]:
         if self._direct is not None:
             return self._run_directly(self._direct, values)
         environment: dict[Value, Any] = dict(self.graph.constants)
@@ -159,7 +161,7 @@ class Lowered:
         (step, *remaining) = self.steps or (None,)
         return None if remaining or not isinstance(step, Native) else _direct(self.graph, step)
 
-    def _run_directly(self, how: _Direct, values: Sequence[Any]) -> Sequence[Any]:
+    def _run_directly(self, how: _Direct, values: Sequence[LayoutValue]) -> Sequence[Any]:
         arrays = _arrays(values if how.in_order else [values[k] for k in how.inputs], how.step)
         outputs = how.step.compiled.run(arrays)
         if work.active.count:
@@ -205,7 +207,7 @@ def _direct(graph: Graph, step: Native) -> _Direct | None:
     return _Direct(step, inputs, outputs, in_order, outputs == tuple(range(len(step.outputs))))
 
 
-def _arrays(values: Sequence[Any], step: Native) -> tuple[Array, ...]:
+def _arrays(values: Sequence[LayoutValue], step: Native) -> tuple[Array, ...]:
     """The arrays that a step takes; arrays that it overwrites are contiguous and writable."""
     arrays = tuple(values if are_strided(values) else map(to_strided, values))
     if not step.reused:
@@ -216,7 +218,9 @@ def _arrays(values: Sequence[Any], step: Native) -> tuple[Array, ...]:
     )
 
 
-def _carried_out(equation: Equation, environment: dict[Value, Any], binding: Binding) -> Sequence[Any]:
+def _carried_out(
+    equation: Equation, environment: dict[Value, LayoutValue], binding: Binding
+) -> Sequence[Any]:
     args = [_handle(environment[x]) if type(x) is Value else x for x in equation.operands]
     pattern = equation.params.get("pattern")
     if isinstance(pattern, PatternSymbol) and pattern.capacity and equation.op is not stored_on:
@@ -233,7 +237,7 @@ def _carried_out(equation: Equation, environment: dict[Value, Any], binding: Bin
     ]
 
 
-def _as_said(value: Any, v: Value, binding: Binding) -> Any:
+def _as_said(value: LayoutValue, v: Value, binding: Binding) -> Any:
     """A value on the pattern of its symbol in the graph, where an eager kernel returns another pattern."""
     symbol = symbol_of(v)
     if symbol is None or not isinstance(value, Sparse) or value.pattern is (pattern := symbol.at(binding)):
@@ -242,7 +246,7 @@ def _as_said(value: Any, v: Value, binding: Binding) -> Any:
     return pattern.kind(pattern, to_strided(entries))
 
 
-def _bound(params: Any, binding: Binding, args: Sequence[Any] = ()) -> dict[str, Any]:
+def _bound(params: Params, binding: Binding, args: Sequence[Argument] = ()) -> dict[str, Any]:
     """Parameters of an op with patterns in place of symbols, also in bodies whose operands do not have all of
     the patterns."""
     result = bound(params, binding)
@@ -252,7 +256,7 @@ def _bound(params: Any, binding: Binding, args: Sequence[Any] = ()) -> dict[str,
     return result
 
 
-def _body_on(body: Graph, binding: Binding, args: Sequence[Any]) -> Graph:
+def _body_on(body: Graph, binding: Binding, args: Sequence[Argument]) -> Graph:
     symbols = body.once("symbols", lambda: tuple(dict.fromkeys(named(body))))
     try:
         patterns = [s.at(binding) for s in symbols]
@@ -263,10 +267,12 @@ def _body_on(body: Graph, binding: Binding, args: Sequence[Any]) -> Graph:
     on_patterns = {of.get(k) is s.at(binding) for k, s in inputs_on_symbols(body)}
     if on_patterns <= {True} and not body.once("unknown", lambda: (unknown(body),))[0]:
         return body
-    return kept(("body", body), patterns, lambda: on_binding(body, binding))  # type: ignore[no-any-return]
+    return kept(("body", body), patterns, lambda: on_binding(body, binding))
 
 
-def _in_words(error: IndexingError, graph: Graph, values: Sequence[Any], binding: Binding) -> IndexingError:
+def _in_words(
+    error: IndexingError, graph: Graph, values: Sequence[LayoutValue], binding: Binding
+) -> IndexingError:
     """Error of the op at fault, in place of one of machine code: the graph is carried out op by op."""
     environment: dict[Value, Any] = {**dict(graph.constants), **dict(zip(graph.inputs, values, strict=True))}
     try:
@@ -280,7 +286,7 @@ def _in_words(error: IndexingError, graph: Graph, values: Sequence[Any], binding
 
 
 def _at_capacity(
-    equation: Equation, args: list[Any], symbol: PatternSymbol, binding: Binding
+    equation: Equation, args: list[Argument], symbol: PatternSymbol, binding: Binding
 ) -> Sequence[Any]:
     """Result of an op between values and stored entries, whose values are padded to the symbol's capacity."""
     pattern = symbol.at(binding)
@@ -291,7 +297,7 @@ def _at_capacity(
     return [padded(entries, 0, symbol.stored_shape[0])]
 
 
-def _handle(value: Any) -> Any:
+def _handle(value: LayoutValue | Handle) -> Any:
     return value if isinstance(value, Handle) else make_handle(value)
 
 
@@ -468,7 +474,7 @@ def _donations(graph: Graph, donated: Mapping[int, int], kinds: Kinds) -> list[t
     return first + second
 
 
-def _nothing(_params: Any) -> None:
+def _nothing(_params: Params) -> None:
     """Do nothing: the `prepare` of a library step whose op has none."""
 
 

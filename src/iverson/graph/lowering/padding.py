@@ -12,7 +12,7 @@ An axis is one of entries if its extent is a capacity; no other extent of the gr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -20,19 +20,21 @@ from typing import Any
 import numpy as np
 
 from iverson.core.aval import Aval
-from iverson.core.dispatch import value_of
-from iverson.core.entries import Box
+from iverson.core.dispatch import Handle, value_of
+from iverson.core.entries import Box, Entries
+from iverson.core.protocols import NDArray
 from iverson.core.region import Region
 from iverson.core.table import TABLE
 from iverson.graph.ir.entry_ops import extreme
-from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, subgraphs
+from iverson.graph.ir.nodes import AnyOperand, Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.ir.pattern_binding import named, on_actual
 from iverson.graph.ir.regions import renamed
 from iverson.layouts import Zero, to_strided
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import Binding, PatternRead, PatternSymbol, examples
 
 
-def entry_axis(x: Any, capacities: Mapping[int, Any]) -> int | None:
+def entry_axis(x: AnyOperand, capacities: Container[int]) -> int | None:
     """The axis of entries of a value; None where it has none. Raises PatternRead where it has several."""
     axes = [k for k, n in enumerate(x.shape) if n in capacities] if type(x) is Value else []
     if len(axes) > 1:
@@ -57,7 +59,7 @@ class _Guarding:
         self.valid = valid
         self.equations: list[Equation] = []
 
-    def axis(self, x: Any) -> int | None:
+    def axis(self, x: AnyOperand) -> int | None:
         return entry_axis(x, self.valid)
 
     def add(self, e: Equation) -> None:
@@ -256,7 +258,7 @@ def with_counts(graph: Graph, counts: Mapping[int, int], made: dict[Value, Value
             replacements[x] = Value(Aval(shape, x.dtype, region(x.aval.support)))
         return replacements[x]
 
-    def region(support: Any) -> Any:
+    def region(support: Entries) -> Any:
         if type(support) is not Box:
             return support
         start, stop = (tuple(counts.get(n, n) for n in at) for at in support.region)
@@ -274,7 +276,7 @@ def with_counts(graph: Graph, counts: Mapping[int, int], made: dict[Value, Value
     return renamed(graph, now, param, lambda v, w, constant: constant if w is v else _filled(constant, w))
 
 
-def _filled(constant: Any, like: Value) -> Any:
+def _filled(constant: LayoutValue | Handle, like: Value) -> Any:
     """A constant that is one number everywhere, in another shape."""
     array = value_of(constant, constant)
     if type(array) is Zero:
@@ -284,7 +286,7 @@ def _filled(constant: Any, like: Value) -> Any:
     return np.full(like.shape, array.flat[0], array.dtype)
 
 
-def padded(array: Any, axis: int, count: int, fill: int = 0) -> Any:
+def padded(array: LayoutValue, axis: int, count: int, fill: int = 0) -> Any:
     """An array with zeros, or another number, after its entries along an axis, so that there are so many."""
     if array.shape[axis] == count:
         return array
@@ -295,7 +297,7 @@ def padded(array: Any, axis: int, count: int, fill: int = 0) -> Any:
     return out
 
 
-def trimmed(array: Any, axis: int, count: int) -> Any:
+def trimmed(array: NDArray, axis: int, count: int) -> Any:
     """The first entries along an axis."""
     return array[(slice(None),) * axis + (slice(count),)]
 

@@ -16,6 +16,7 @@ from iverson.codegen.nests.nodes import Buffer
 from iverson.codegen.programs import Product, Program, View, blas_calls, overwritten, step_builders, whole
 from iverson.codegen.programs.nodes import Step, c_strides
 from iverson.core.dispatch import value_of
+from iverson.core.protocols import DType
 from iverson.graph.ir.nodes import Equation, Graph, Value, values_of
 from iverson.graph.ir.operations import mended
 from iverson.graph.lowering import control_flow_steps
@@ -28,6 +29,7 @@ from iverson.graph.native.expression_fusion import Temp, group_steps
 from iverson.graph.native.step_kinds import PRODUCTS, Body
 from iverson.graph.native.strided_views import Strided, view
 from iverson.layouts import Box, Bracket, Packed, Zero, is_strided, to_strided
+from iverson.layouts.layout_registry import LayoutValue
 
 Kind = Callable[[Equation], str]
 ONCE = Times()
@@ -59,7 +61,7 @@ class Segment:
         equations: Sequence[Equation],
         kind: Kind,
         wanted: Iterable[Value],
-        constants: Mapping[Value, Any],
+        constants: Mapping[Value, LayoutValue],
         memory: Memory | None = None,
         times: Times = ONCE,
         donated: Sequence[tuple[Value, Value]] = (),
@@ -211,7 +213,7 @@ class Segment:
 
     # --- memory -----------------------------------------------------------------------------------
 
-    def temp(self, _name: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
+    def temp(self, _name: str, dtype: DType, shape: tuple[int, ...]) -> Buffer:
         return self.memory.buffer("temp", dtype, shape)
 
     def made(self, v: Value) -> View:

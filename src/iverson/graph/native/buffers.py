@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from iverson.codegen.nests.nodes import Buffer
 from iverson.codegen.programs import View, step_builders, whole
 from iverson.codegen.programs.nodes import Step
 from iverson.core.aval import Aval
+from iverson.core.protocols import DType, NDArray
 from iverson.expr.nodes import Const
 from iverson.graph.ir.nodes import Equation, Value
 
@@ -26,7 +28,7 @@ class Times:
     each: int = 1
     counter: Value | None = None
 
-    def of(self, counts: Any) -> int:
+    def of(self, counts: Mapping[Value, NDArray]) -> int:
         """The number of runs, from the entries of the counters."""
         return self.each if self.counter is None else self.each * int(counts[self.counter])
 
@@ -50,12 +52,12 @@ class Memory:
         self._kept: dict[int, View] = {}
         self._zeros: dict[Any, View] = {}
 
-    def buffer(self, role: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
+    def buffer(self, role: str, dtype: DType, shape: tuple[int, ...]) -> Buffer:
         """A new buffer."""
         self.buffers.append(Buffer(f"{role}{len(self.buffers)}", dtype, shape, role))
         return self.buffers[-1]
 
-    def temp(self, dtype: Any, shape: tuple[int, ...]) -> View:
+    def temp(self, dtype: DType, shape: tuple[int, ...]) -> View:
         """All of a new temp."""
         return whole(self.buffer("temp", dtype, shape))
 
@@ -72,7 +74,7 @@ class Memory:
             self.held[view.buffer.name] = array
         return view
 
-    def zeros(self, dtype: Any, shape: tuple[int, ...]) -> View:
+    def zeros(self, dtype: DType, shape: tuple[int, ...]) -> View:
         """View of zeros, filled before all other steps."""
         key = np.dtype(dtype), shape
         if key not in self._zeros:

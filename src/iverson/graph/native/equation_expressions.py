@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iverson import te
 from iverson.core import dtypes
 from iverson.core.errors import IversonError
 from iverson.core.op import Op
+from iverson.core.protocols import Params, Shaped
 from iverson.graph.ir.nodes import Equation, Graph, Value, values_of
 from iverson.graph.ir.print import text_and_objects
 from iverson.graph.native.large_temporaries import runs_in_blocks
 from iverson.ops.rules.notation import over
 from iverson.te.elimination.nest_translation import compiles
 from iverson.te.language.definitions import of_tensors
+
+if TYPE_CHECKING:
+    from iverson.te.ir.expressions import Tensor
 
 #: Of each operand: a tensor, or a number as it is.
 Operands = Sequence[Any]
@@ -51,7 +55,7 @@ def _made(equation: Equation, operands: Operands) -> Any:
     return tensor
 
 
-def _applied(build: Callable[..., Any], operands: Operands, params: Mapping[str, Any]) -> Any:
+def _applied(build: Callable[..., Tensor], operands: Operands, params: Params) -> Any:
     """Result of an op's definition on tensors, which may depend on each other, or be one and the same.
 
     It may differentiate in one of them, all others held fixed: so it is made of placeholders, and they are
@@ -99,7 +103,7 @@ def structure(equations: Sequence[Equation], inputs: Iterable[Value], outputs: I
     return (text, *objects) if all(isinstance(x, Op) for x in objects) else None
 
 
-def placeholder(x: Any) -> Any:
+def placeholder(x: Value | Shaped) -> Any:
     """Placeholder tensor for a value or an array."""
     return te.placeholder(x.shape, x.dtype)
 

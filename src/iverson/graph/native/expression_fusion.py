@@ -13,6 +13,7 @@ from typing import Any
 from iverson import te
 from iverson.codegen.nests.nodes import Buffer
 from iverson.codegen.programs.nodes import Nest, Step, View, c_strides, extents, whole
+from iverson.core.protocols import DType
 from iverson.core.python import locks
 from iverson.graph.ir.nodes import Graph, Value
 from iverson.graph.native.equation_expressions import expression, placeholder, structure
@@ -88,7 +89,7 @@ def _template(graph: Graph) -> Template:
     program = nests(eliminate(program_of(results)))
     temps: list[Buffer] = []
 
-    def temp(name: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
+    def temp(name: str, dtype: DType, shape: tuple[int, ...]) -> Buffer:
         temps.append(Buffer(f"temp{len(temps)}", dtype, shape, "temp"))
         return temps[-1]
 

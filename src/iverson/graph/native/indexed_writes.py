@@ -44,7 +44,7 @@ def steps(equation: Equation, operands: Sequence[Any], out: View, memory: Memory
     return [_checked(x, out, memory, **params)]
 
 
-def _put(out: View, v: Any, *indices: View, axes: tuple[int, ...]) -> Step:
+def _put(out: View, v: View | complex, *indices: View, axes: tuple[int, ...]) -> Step:
     lead = broadcast_shapes("index", *(n.shape for n in indices))
     over = [Var(f"e{k}") for k in range(len(lead))]
     inner = {k: Var(f"i{k}") for k in range(len(out.shape)) if k not in axes}

@@ -28,12 +28,12 @@ from iverson.codegen.programs.nodes import c_strides
 from iverson.core.aval import Aval
 from iverson.core.op import Op
 from iverson.core.table import TABLE, F
-from iverson.graph.ir.nodes import Equation, Graph, Value
+from iverson.graph.ir.nodes import Argument, Equation, Graph, Value
 from iverson.graph.ir.operations import GraphOp
 from iverson.graph.native.strided_views import Strided, view
 
 
-def _moved(args: Sequence[Any], *, axes: tuple[int, ...]) -> list[Any]:
+def _moved(args: Sequence[Argument], *, axes: tuple[int, ...]) -> list[Any]:
     return [F.permute_dims(F.matmul(*args), axes=axes)]
 
 

@@ -26,6 +26,7 @@ from iverson.graph.ir.nodes import Equation, Graph, Operand, Value
 from iverson.graph.ir.operations import OPERATIONS, is_pure
 from iverson.graph.ir.regions import opened, rewritten, substituted
 from iverson.layouts import Strided, Zero
+from iverson.layouts.layout_registry import LayoutValue
 
 #: Constants with more entries are compared by identity alone.
 _SMALL = 4096
@@ -164,7 +165,7 @@ def _key(equation: Equation) -> Any:
     return key
 
 
-def _constant_key(constant: Any) -> Any:
+def _constant_key(constant: LayoutValue) -> Any:
     if type(constant) is Strided and constant.size <= _SMALL:
         return constant.shape, constant.dtype, constant.tobytes()
     if type(constant) is Zero:

@@ -18,6 +18,8 @@ from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import value_of
 from iverson.core.entries import FULL, NOTHING, Box, Bracket, Entries, Nothing, join, meet, plain
 from iverson.core.entry_map import ANY
+from iverson.core.protocols import DType
+from iverson.core.shapes import Shape
 from iverson.core.table import F
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value
 from iverson.graph.tracing.trace import Trace
@@ -159,7 +161,7 @@ def _with_zeros(graph: Graph) -> Graph:
     return Graph(graph.inputs, tuple(equations), graph.outputs, (*graph.constants, *new_constants))
 
 
-def _zero(x: Value, zeros: dict[Any, Value]) -> Value:
+def _zero(x: Value, zeros: dict[tuple[Shape, DType], Value]) -> Value:
     """A constant in the zero layout in place of a value."""
     key = x.shape, x.dtype
     if key not in zeros:

@@ -7,12 +7,12 @@ along which they do not vary.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.core.aval import Aval
-from iverson.core.dispatch import bind, make_handle, value_of
+from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.entries import NOTHING
 from iverson.core.op import Op
 from iverson.core.region import Region
@@ -29,7 +29,11 @@ from iverson.kernels.partial.partial_values import (
     inner_of,
     read,
 )
-from iverson.layouts import Box, Bracket, Strided, Zero, to_strided
+from iverson.layouts import Box, Bracket, Pattern, Strided, Zero, to_strided
+from iverson.layouts.layout_registry import LayoutValue
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 
 class GraphNamespace(Namespace):
@@ -53,10 +57,10 @@ class GraphNamespace(Namespace):
     def true(self, shape: Shape) -> Value:
         return F.broadcast_to(make_handle(np.ones((1,) * len(shape), bool)), shape=shape)
 
-    def zero(self, shape: Shape, dtype: Any) -> Value:
+    def zero(self, shape: Shape, dtype: DTypeLike) -> Value:
         return make_handle(Zero(shape, dtype))
 
-    def zeros(self, shape: Shape, dtype: Any) -> Value:
+    def zeros(self, shape: Shape, dtype: DTypeLike) -> Value:
         return self.zero(shape, dtype)
 
     def is_zero(self, x: Value) -> bool:
@@ -116,7 +120,7 @@ class GraphNamespace(Namespace):
         index_arrays = [value_of(n, n) for n in arrays]
         return index_arrays if all(type(n) is Strided for n in index_arrays) else None
 
-    def along(self, pattern: Any, axis: int) -> Value:
+    def along(self, pattern: Pattern, axis: int) -> Value:
         return F.along(pattern, axis)
 
     def product(self, op: Op, a: Value, b: Value, params: Params) -> tuple[Value, bool | None]:
@@ -131,7 +135,7 @@ class GraphNamespace(Namespace):
         return Bracket(values, condition, x.negated, is_made=x.is_made)
 
 
-def _of_trace(x: Any) -> Any:
+def _of_trace(x: Handle | LayoutValue) -> Any:
     """The value of the trace in a handle; handles of the same value are the same."""
     value = value_of(x, x)
     return value.value if isinstance(value, Traced) else value

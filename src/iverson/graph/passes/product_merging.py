@@ -16,8 +16,9 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from iverson.autograd.node import Where
 from iverson.core.entries import Stored
-from iverson.graph.ir.nodes import Equation, Operand, Value
+from iverson.graph.ir.nodes import AnyOperand, Equation, Operand, Value
 from iverson.graph.passes.rewriting import WRITTEN, After, Match, Rewriting, Writer, rule
 from iverson.layouts import is_strided
 
@@ -49,7 +50,7 @@ def _of_one_factor(m: Match) -> After:
     return WRITTEN
 
 
-def _folded(writer: Writer, operands: Sequence[Any], where: Any) -> list[Any] | None:
+def _folded(writer: Writer, operands: Sequence[AnyOperand], where: Where | None) -> list[Any] | None:
     """The terms of a sum, fewer than there were; None where no two share a factor."""
     before = terms = _terms(writer, operands)
     for side in (0, 1):
@@ -57,7 +58,7 @@ def _folded(writer: Writer, operands: Sequence[Any], where: Any) -> list[Any] | 
     return None if len(terms) == len(before) else terms
 
 
-def _terms(writer: Writer, operands: Sequence[Any]) -> list[Any]:
+def _terms(writer: Writer, operands: Sequence[AnyOperand]) -> list[Any]:
     """The terms of a sum, and of sums among them that nothing else reads."""
     terms: list[Any] = []
     for x in operands:
@@ -66,13 +67,13 @@ def _terms(writer: Writer, operands: Sequence[Any]) -> list[Any]:
     return terms
 
 
-def _total(writer: Writer, operands: Sequence[Any], where: Any) -> Any:
+def _total(writer: Writer, operands: Sequence[AnyOperand], where: Where | None) -> Any:
     """The sum of factors, which may be products of a shared factor themselves."""
     terms = _folded(writer, operands, where) or operands
     return terms[0] if len(terms) == 1 else writer.write("add_n", *terms, where=where)
 
 
-def _shared(writer: Writer, terms: Sequence[Any], side: int, where: Any) -> list[Any]:
+def _shared(writer: Writer, terms: Sequence[Any], side: int, where: Where | None) -> list[Any]:
     """Terms, with one product in place of products that share the factor on a side (0 left, 1 right)."""
     groups: dict[Any, list[int]] = {}
     for n, x in enumerate(terms):

@@ -7,13 +7,13 @@ from math import prod
 from typing import Any
 
 from iverson.core.aval import Aval
-from iverson.core.dispatch import bind, value_of
+from iverson.core.dispatch import Handle, bind, value_of
 from iverson.core.op import Op
 from iverson.core.table import F
 from iverson.graph.ir.nodes import Equation, Graph, values_of
 from iverson.graph.ir.operations import mended
 from iverson.graph.ir.regions import closed, opened, rewritten
-from iverson.graph.tracing.trace import trace_flat
+from iverson.graph.tracing.trace import Trace, trace_flat
 from iverson.kernels.partial.partial_values import Namespace, Params, Value
 from iverson.layouts import Bracket
 
@@ -32,7 +32,7 @@ def without_absent_terms(
     return out, not any(type(x) is Bracket and there is None for x, there in pairs)
 
 
-def _mended(out: Any, a: Any, b: Any, masks: Sequence[Any]) -> Any:
+def _mended(out: Handle, a: Handle, b: Handle, masks: Sequence[Handle | None]) -> Any:
     """A product that is made again by terms if it, or a smaller factor without a mask, is not finite.
 
     masks : of a and of b, where they are held; None if that is everywhere. In the branch it is made again
@@ -53,7 +53,7 @@ def _mended(out: Any, a: Any, b: Any, masks: Sequence[Any]) -> Any:
     return bind(mended, operands, {"finite": finite, "again": retry})
 
 
-def _by_terms(a: Any, b: Any, there: Sequence[Any]) -> Any:
+def _by_terms(a: Handle, b: Handle, there: Sequence[Handle | None]) -> Any:
     """The product as a sum of the terms whose factors are both held."""
     of_a, of_b = (
         None if x is None else F.expand_dims(x, axis=(axis,))
@@ -64,7 +64,7 @@ def _by_terms(a: Any, b: Any, there: Sequence[Any]) -> Any:
     return F.sum(F.where(mask, terms, 0), axis=(terms.ndim - 2,), keepdims=False)
 
 
-def _unmoved(level: Any, x: Any) -> Any:
+def _unmoved(level: Trace, x: Handle) -> Any:
     """Value with the same entries before they were transposed or reshaped: testing it copies nothing."""
     value = level.operand(x)
     for e in reversed(level.equations):
@@ -73,7 +73,7 @@ def _unmoved(level: Any, x: Any) -> Any:
     return level.handle(value)
 
 
-def _is_finite(x: Any) -> tuple[list[Any], None]:
+def _is_finite(x: Handle) -> tuple[list[Any], None]:
     return [F.isfinite(F.sum(x, axis=tuple(range(len(x.shape))), keepdims=False))], None
 
 

@@ -16,16 +16,18 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from iverson.autograd.node import Where
 from iverson.core.aval import Aval
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, known, values_of
 from iverson.graph.ir.operations import op_named
 from iverson.graph.ir.regions import rewritten, substituted
 from iverson.layouts import Zero, is_strided
+from iverson.layouts.layout_registry import LayoutValue
 
 
 class Writer:
@@ -57,7 +59,7 @@ class Writer:
         self.equations.append(equation)
         self.made.update(dict.fromkeys(equation.results, equation))
 
-    def constant(self, array: Any) -> Value:
+    def constant(self, array: LayoutValue) -> Value:
         """A new constant."""
         value = Value(Aval(array.shape, array.dtype))
         self.constants[value] = array
@@ -69,7 +71,12 @@ class Writer:
         return Graph(before.inputs, tuple(self.equations), outputs, tuple(self.constants.items()))
 
     def write(
-        self, name: str, *operands: Operand, where: Any = None, result: Value | None = None, **params: Any
+        self,
+        name: str,
+        *operands: Operand,
+        where: Where | None = None,
+        result: Value | None = None,
+        **params: Any,
     ) -> Value:
         """Write a new equation; its result is a new value unless one is given."""
         op = op_named(name)
@@ -78,7 +85,7 @@ class Writer:
         self.keep(Equation(op, operands, params, (result,), where))
         return result
 
-    def once(self, key: Any, make: Callable[[], Value]) -> Value:
+    def once(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """A value that several rules read, made for the first of them."""
         if key not in self._shared:
             self._shared[key] = make()

@@ -18,18 +18,19 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from iverson.core.entries import Stored
 from iverson.core.op import frozen
 from iverson.core.python.exact_keys import exact
-from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, values_of
+from iverson.graph.ir.nodes import AnyOperand, Equation, Graph, Operand, Value, values_of
 from iverson.graph.ir.operations import is_pure
 from iverson.graph.ir.regions import rewritten, substituted
 from iverson.graph.passes.rewriting import Writer
 from iverson.kernels import index_keys
+from iverson.layouts import Pattern
 
 Key = tuple[Any, ...]
 #: Up to which share entries of a product are computed one by one: each takes longer than one of a row.
@@ -48,7 +49,7 @@ def reading(graph: Graph) -> Graph:
     return replace(reader.graph(graph), outputs=substituted(graph.outputs, reader.known))
 
 
-def _is_sparse(x: Any) -> bool:
+def _is_sparse(x: AnyOperand) -> TypeGuard[Value]:
     return type(x) is Value and isinstance(x.aval.support, Stored)
 
 
@@ -96,7 +97,7 @@ class _Reader(Writer):
                 return
         self.keep(e)
 
-    def _is_cut(self, x: Any) -> bool:
+    def _is_cut(self, x: AnyOperand | None) -> TypeGuard[Value]:
         return type(x) is Value and self.shares[x] < 1 and _from_stored(self.made.get(x))
 
     def _read(self, x: Operand, how: Equation, **params: Any) -> Operand:
@@ -114,7 +115,7 @@ class _Reader(Writer):
             self._parts[key] = part
         return self._parts[key]
 
-    def _of_part(self, x: Any, how: Equation) -> Any:
+    def _of_part(self, x: Value, how: Equation) -> Any:
         """Part of x that ``how`` reads, computed from parts of x's operands; None where it can't be."""
         e = self.made[x]
         if how.op.name == "index_basic" and (
@@ -134,11 +135,12 @@ class _Reader(Writer):
         result = self.write(e.op.name, *operands, where=e.where, **e.params)
         if how.op.name == "gather" and len(operands) > 1:
             for (k,) in (g for g in e.op.groups(len(operands)) if len(g) == 1):
-                if _is_sparse(x := e.operands[k]):
-                    pattern = x.aval.support.pattern
+                if _is_sparse(y := e.operands[k]):
+                    support: Any = y.aval.support
+                    pattern = support.pattern
                     if not pattern.distinct:
                         return None
-                    there = self._read(self._stored(x, pattern, how), how, **how.params)
+                    there = self._read(self._stored(y, pattern, how), how, **how.params)
                     result = self.write("where", there, result, 0, where=e.where)
         return result
 
@@ -172,7 +174,7 @@ class _Reader(Writer):
         entries = self.write("product_at", *e.operands, *flat[:: 1 - 2 * axis], where=e.where)
         return self.write("reshape", entries, where=how.where, shape=(count, across))
 
-    def _stored(self, x: Any, pattern: Any, how: Equation) -> Value:
+    def _stored(self, x: Value, pattern: Pattern, how: Equation) -> Value:
         """Mask of the entries that a sparse value stores: True at each, on its pattern."""
         values = self.write("values_at", x, where=how.where, pattern=pattern)
         comparison = self.write("equal", values, values, where=how.where)

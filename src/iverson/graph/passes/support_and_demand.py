@@ -32,21 +32,25 @@ import numpy as np
 
 from iverson.autograd.mode import recording
 from iverson.autograd.node import differentiated
-from iverson.core.dispatch import bind, make_handle, value_of
+from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, covers
 from iverson.core.op import Op, frozen
+from iverson.core.protocols import Params
+from iverson.core.shapes import Shape
 from iverson.core.table import TABLE, F
 from iverson.graph.ir.dead_code import dead_code
-from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, values_of
+from iverson.graph.ir.nodes import AnyOperand, Argument, Equation, Graph, Operand, Value, values_of
 from iverson.graph.ir.operations import is_pure
 from iverson.graph.passes.demand_analysis import demanded, met
 from iverson.graph.passes.graph_namespace import GRAPHS
 from iverson.graph.passes.graph_rules import RULES, rules_of
 from iverson.graph.tracing.trace import Trace, Traced
 from iverson.kernels import index_keys
+from iverson.kernels.index_keys import Key
 from iverson.kernels.partial.partial_values import everything, placed, read, region_of
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Packed, to_strided
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
 from iverson.te.ops.operator import expression_of
 
@@ -150,7 +154,7 @@ class _Parts(Trace):
         #: What a value was taken from, and the key that read it there.
         self.taken_from: dict[Value, tuple[Any, Any]] = {}
 
-    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def bind(self, op: Op, args: tuple[LayoutValue | complex, ...], params: Params) -> Any:
         result = self._bound(op, args, params)
         return (
             np.empty(result.shape, result.dtype)
@@ -158,7 +162,7 @@ class _Parts(Trace):
             else result
         )
 
-    def _bound(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def _bound(self, op: Op, args: tuple[LayoutValue | complex, ...], params: Params) -> Any:
         if op.name not in _PLACING:
             return super().bind(op, args, params)
         x = self.operand(args[0])
@@ -179,7 +183,7 @@ class _Parts(Trace):
         self.placed[x] = self.handle(inner), box.region.slices
         return self.placed[x][0]
 
-    def _put_back(self, x: Operand, key: Any, shape: Any) -> Any:
+    def _put_back(self, x: Operand, key: Key, shape: Shape) -> Any:
         """The value that x was taken from, if x is put back there and all else is zero; None otherwise."""
         source, place = self.taken_from.get(x, (None, None))
         if source is None or key != place or shape != source.shape or not index_keys.is_dense(key):
@@ -187,7 +191,7 @@ class _Parts(Trace):
         support = value_of(source).value.aval.support
         return source if covers(Box(index_keys.key_region(key, shape)), support, shape) else None
 
-    def _taken(self, x: Operand, key: Any) -> Any:
+    def _taken(self, x: Operand, key: Key) -> Any:
         """Part of an embedded value that a key reads, embedded in turn; None where that is not known."""
         if type(x) is not Value or x not in self.placed:
             return None
@@ -215,8 +219,8 @@ def _late(graph: Graph) -> Graph:
     waiting: dict[Value, Equation] = {}
     equations: list[Equation] = []
 
-    def fetch(operands: Sequence[Any]) -> None:
-        pending = list(reversed(operands))
+    def fetch(operands: Sequence[AnyOperand]) -> None:
+        pending: list[Any] = list(reversed(operands))
         while pending:
             x = pending.pop()
             maker = waiting.get(x) if type(x) is Value else None
@@ -261,7 +265,7 @@ class _Walk:
         self._made: dict[Any, Any] = {}
         self.has_new_zeros = False
 
-    def of(self, x: Any) -> Any:
+    def of(self, x: AnyOperand) -> Any:
         """Form of an operand in this walk."""
         if type(x) is not Value:
             return x
@@ -296,10 +300,10 @@ class _Walk:
         )
         return Bracket(self._constant(values), self._constant(condition[(*once, ...)]), selection.negated)
 
-    def _constant(self, value: Any) -> Any:
+    def _constant(self, value: LayoutValue) -> Any:
         return self.level.handle(self.level.operand(make_handle(value)))
 
-    def made(self, x: Any) -> Any:
+    def made(self, x: AnyOperand) -> Any:
         """Handle of an operand with all of its entries, its selection made."""
         operand = self.of(x)
         if type(operand) not in _PARTIAL:
@@ -308,7 +312,7 @@ class _Walk:
             self._made[x] = GRAPHS.plain(operand)
         return self._made[x]
 
-    def begun(self, x: Any) -> Any:
+    def begun(self, x: AnyOperand) -> Any:
         """Operand beside stored ones: a selection as a `bracket`, made where their entries are computed."""
         operand = self.of(x)
         if type(operand) in _PARTIAL:
@@ -368,7 +372,7 @@ class _Walk:
                 return result
         return None
 
-    def _is_beside_stored(self, e: Equation, result: Any) -> bool:
+    def _is_beside_stored(self, e: Equation, result: Handle | Bracket | BoxLayout | None) -> bool:
         """True if an op of entries has a stored operand, or a selection beside one that follows from a stored
         value: which entries both leave out is known where entries are values themselves."""
         if e.op.name in TAKEN_APART or not (e.op.elementwise or e.op is TABLE["add_n"]):
@@ -381,7 +385,7 @@ class _Walk:
             and not self.of_stored.isdisjoint(values_of(e.operands))
         )
 
-    def _where_held(self, e: Equation, x: Any) -> Any:
+    def _where_held(self, e: Equation, x: Handle | Bracket | BoxLayout) -> Any:
         """Mask of the entries that a selection holds beside stored values; None if x is no selection.
 
         Which entries the stored values leave out is known where their entries are values themselves.
@@ -392,7 +396,7 @@ class _Walk:
         return F.logical_and(GRAPHS.everywhere(x), bind(e.op, (x.values,), {}))
 
 
-def _is_sparse(x: Any) -> bool:
+def _is_sparse(x: AnyOperand) -> bool:
     return type(x) is Value and isinstance(x.aval.support, Stored)
 
 
@@ -401,7 +405,7 @@ def _selects(e: Equation) -> bool:
     return any(v.aval.support is not FULL for v in e.results)
 
 
-def _evaluated(e: Equation, args: Sequence[Any]) -> Sequence[Any]:
+def _evaluated(e: Equation, args: Sequence[Argument]) -> Sequence[Any]:
     evaluate = getattr(e.op, "evaluate", None)
     if evaluate is not None:
         return evaluate(args, **e.params)  # type: ignore[no-any-return]

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import NDArray, Params
 from iverson.core.table import TABLE
-from iverson.graph.ir.nodes import UNDEFINED, Graph, Params
+from iverson.graph.ir.nodes import UNDEFINED, Graph
 from iverson.graph.lowering.padding import padded, trimmed
 from iverson.kernels.kernel_registry import run, run_in_layouts
 from iverson.kernels.sparse.sparse_operands import read
 from iverson.kernels.sparse.sparse_reductions import lines_of
 from iverson.layouts import Pattern, Sparse, is_strided
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern import addresses
 from iverson.layouts.pattern_symbols import Binding, PatternSymbol, actual, kept
 from iverson.layouts.placement import rows
@@ -267,11 +269,11 @@ class OnPatterns:
     takes: tuple[Take, ...]
     gives: tuple[Any, ...]
 
-    def opened(self, values: Sequence[Any], binding: Binding) -> list[Any]:
+    def opened(self, values: Sequence[LayoutValue], binding: Binding) -> list[Any]:
         """Values for the core's inputs, from those for the graph's."""
         return [_taken(t, values, binding) for t in self.takes]
 
-    def packed(self, made: Sequence[Any], binding: Binding) -> list[Any]:
+    def packed(self, made: Sequence[NDArray], binding: Binding) -> list[Any]:
         """The graph's outputs, from the core's."""
         outputs: list[Any] = []
         for g in self.gives:
@@ -287,7 +289,7 @@ class OnPatterns:
         return outputs
 
 
-def _taken(take: Take, values: Sequence[Any], binding: Binding) -> Any:
+def _taken(take: Take, values: Sequence[LayoutValue], binding: Binding) -> Any:
     if type(take) is Given:
         return values[take.number]
     if type(take) is Beyond:
@@ -319,7 +321,7 @@ def _by_rows(pattern: Pattern, take: Rows) -> Any:
     return padded(parts[take.part], 0, *take.shape)
 
 
-def entries_of(value: Any, pattern: Pattern) -> Any:
+def entries_of(value: LayoutValue, pattern: Pattern) -> Any:
     """The entries of a value at a pattern: (count, *dense axes)."""
     if isinstance(value, Sparse) and value.pattern is pattern:
         return value.entries

@@ -16,8 +16,9 @@ import numpy as np
 
 from iverson.core import dtypes
 from iverson.core.entries import NOTHING
+from iverson.core.protocols import DType
 from iverson.graph.ir.entry_ops import stored_segments
-from iverson.graph.ir.nodes import Equation, Value
+from iverson.graph.ir.nodes import AnyOperand, Equation, Value
 from iverson.graph.sparse.calling_convention import Gaps, Into
 from iverson.graph.sparse.lowering_state import Opening, Rule, is_stored, pattern_of
 from iverson.kernels import line_rules
@@ -46,7 +47,7 @@ class Lines(StoredLines):
     `None` until asked for.
     """
 
-    def __init__(self, o: Opening, p: Pattern, axis: tuple[int, ...], dtype: Any) -> None:
+    def __init__(self, o: Opening, p: Pattern, axis: tuple[int, ...], dtype: DType) -> None:
         remaining_axes = [k for k in range(p.ndim) if k not in axis]
         self.o, self.N, self.dtype = o, o.ops, dtype
         self.pattern, self.axis = p, axis
@@ -98,7 +99,7 @@ class Segments(Lines):
     ids : the segment of each slice, of so many segments.
     """
 
-    def __init__(self, o: Opening, p: Pattern, ids: Value, segments: int, dtype: Any) -> None:
+    def __init__(self, o: Opening, p: Pattern, ids: Value, segments: int, dtype: DType) -> None:
         self.o, self.N, self.dtype = o, o.ops, dtype
         self.pattern, self.axis = p, (0,)
         self._number = None
@@ -242,7 +243,7 @@ def _scatter_add(o: Opening, e: Equation) -> bool:
     return o.is_dense(e, o.bind("scatter_add", entries, *places, **params))
 
 
-def _of_entries(x: Any) -> bool:
+def _of_entries(x: AnyOperand) -> bool:
     """True if an operand stores single entries, each once."""
     return is_stored(x) and pattern_of(x).ndim == len(x.shape) and pattern_of(x).distinct
 

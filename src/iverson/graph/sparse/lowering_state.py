@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -18,16 +18,17 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
 from iverson.core.entries import Stored
 from iverson.core.op import Op
+from iverson.core.protocols import DType, Params
 from iverson.core.python.cached import cached_property
 from iverson.core.table import TABLE
 from iverson.graph.ir.derivative_interface import where_held
 from iverson.graph.ir.entry_ops import stored_on, stored_read
 from iverson.graph.ir.nodes import (
     UNDEFINED,
+    AnyOperand,
     Equation,
     Graph,
     Operand,
-    Params,
     Value,
     subgraphs,
     values_of,
@@ -53,13 +54,14 @@ from iverson.graph.sparse.calling_convention import (
     entries_of,
 )
 from iverson.layouts import Pattern
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import PatternRead, PatternSymbol
 from iverson.layouts.placement import rows
 
 Rule: TypeAlias = "Callable[[Opening, Equation], bool]"
 
 
-def is_stored(x: Any) -> bool:
+def is_stored(x: AnyOperand) -> TypeGuard[Value]:
     """True if an operand is a value that is stored on a pattern."""
     return type(x) is Value and isinstance(x.aval.support, Stored)
 
@@ -369,7 +371,7 @@ class Opening:
             self.bounded[flat.count] = flat
         return flat
 
-    def constant(self, array: Any) -> Value:
+    def constant(self, array: LayoutValue) -> Value:
         """A new constant."""
         value = Value(Aval(array.shape, array.dtype))
         self.constants[value] = array
@@ -441,14 +443,14 @@ class Opening:
         """The namespace that rules are written against: `ops.where` binds the op of that name."""
         return _Ops(self.bind)
 
-    def gathered(self, x: Any, places: Sequence[Value]) -> Value:
+    def gathered(self, x: Value, places: Sequence[Value]) -> Value:
         """The slices of an array at places along its first axes; of an empty one there are none to read."""
         lead = len(places)
         if 0 in x.shape[:lead]:
             return self.constant(np.zeros((*places[0].shape, *x.shape[lead:]), x.dtype))
         return self.bind("gather", x, *places, axes=tuple(range(lead)))
 
-    def combined(self, parts: Sequence[Value], op: str, dtype: Any) -> Value:
+    def combined(self, parts: Sequence[Value], op: str, dtype: DType) -> Value:
         """The sum or product of values, in a dtype."""
         total = parts[0]
         for x in parts[1:]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -87,7 +86,7 @@ def product_at(o: Opening, e: Equation) -> bool:
     return _of_rows(o, e, list(map(o.given, e.operands[2:])))
 
 
-def _of_rows(o: Opening, e: Equation, at: Sequence[Any]) -> bool:
+def _of_rows(o: Opening, e: Equation, at: Sequence[Value]) -> bool:
     a, b = e.operands[:2]
     if not len(a.shape) == len(b.shape) == len(at) == 2:
         return False

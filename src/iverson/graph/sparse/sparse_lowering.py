@@ -25,9 +25,10 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
 from iverson.core.entries import NOTHING, Stored
+from iverson.core.protocols import NDArray
 from iverson.graph.ir.derivative_interface import where_held
 from iverson.graph.ir.entry_ops import stored_find, stored_read, stored_rows
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
+from iverson.graph.ir.nodes import UNDEFINED, AnyOperand, Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.ir.pattern_binding import bounds
 from iverson.graph.native.step_kinds import Kinds
 from iverson.graph.sparse import line_reductions, sampled_products
@@ -281,7 +282,7 @@ def _move(o: Opening, e: Equation, count: int) -> Move | None:
     return Move(key, values, tuple(numbers), jointly)
 
 
-def _repeat(indices: Sequence[Any]) -> bool:
+def _repeat(indices: Sequence[NDArray]) -> bool:
     """True if index arrays name a place several times."""
     places = np.stack([a.ravel() for a in np.broadcast_arrays(*indices)])
     return bool(np.unique(places, axis=1).shape[1] < places.shape[1])
@@ -369,7 +370,7 @@ def _on_all_axes(o: Opening, e: Equation) -> bool:
     return True
 
 
-def _in_slices(x: Any) -> bool:
+def _in_slices(x: AnyOperand) -> bool:
     """True if slices of a value are stored."""
     return is_stored(x) and pattern_of(x).ndim < len(x.shape)
 

@@ -21,6 +21,7 @@ from iverson.autograd.node import GradSlot, PausedLeaf
 from iverson.core.aval import Aval
 from iverson.core.dispatch import (
     Handle,
+    Level,
     LevelValue,
     Wrapper,
     alias,
@@ -35,16 +36,19 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.entries import FULL, Bracket
-from iverson.graph.ir.nodes import Value
+from iverson.core.op import Op
+from iverson.core.protocols import Params
+from iverson.graph.ir.nodes import Argument, Value
 from iverson.layouts import support_of
+from iverson.layouts.layout_registry import LayoutValue
 
 
-def contents(x: Any) -> Any:
+def contents(x: Handle | Wrapper) -> Any:
     """Value of a handle, or plain handle of a wrapper: what it stands for until it is written to."""
     return unwrap(x) if isinstance(x, Wrapper) else value_of(x)
 
 
-def aval_of(x: Any) -> Aval:
+def aval_of(x: LayoutValue | complex) -> Aval:
     """Aval of a handle, or of its value, as far as a trace relies on it."""
     value = value_of(x, x)
     support = support_of(np.asarray(value) if isinstance(value, np.generic) else value)
@@ -69,7 +73,7 @@ class TensorCell:
     constant : whether its value after the traced call is not recorded.
     """
 
-    def __init__(self, x: Any, *, is_declared: bool) -> None:
+    def __init__(self, x: Handle, *, is_declared: bool) -> None:
         self.is_declared = is_declared
         self._ref: Callable[[], Any] = ref(x)
         self.held, self._slot = value_of(x), slot_of(x)
@@ -95,7 +99,7 @@ class TensorCell:
         """A new handle with the value before the trace."""
         return make_handle(self.held, *self._slot)
 
-    def same_as(self, other: Any) -> bool:
+    def same_as(self, other: Cell) -> bool:
         """True if a cell of another trace is of the same handle."""
         return isinstance(other, TensorCell) and self._ref() is other._ref() is not None
 
@@ -105,7 +109,7 @@ class TensorCell:
             rebind(x, self.held, *self._slot)
         self.held = None
 
-    def put(self, result: Any) -> None:
+    def put(self, result: Handle) -> None:
         """Let the handle hold a result from now on; a leaf stays a leaf."""
         x: Any = self._ref()
         if self.is_leaf or self.constant:
@@ -143,11 +147,11 @@ class GradientCell:
         """True if the place no longer exists."""
         return self._ref() is None
 
-    def same_as(self, other: Any) -> bool:
+    def same_as(self, other: Cell) -> bool:
         """True if a cell of another trace is of the same place."""
         return isinstance(other, GradientCell) and self._ref() is other._ref() is not None
 
-    def is_of(self, place: Any) -> bool:
+    def is_of(self, place: GradSlot | PausedLeaf) -> bool:
         """True if this is the cell of ``place``."""
         return self._ref() is place
 
@@ -162,7 +166,7 @@ class GradientCell:
             place.gradient = self.held
         self.held = None
 
-    def put(self, gradient: Any) -> None:
+    def put(self, gradient: Handle) -> None:
         """Replace the gradient in the place."""
         if (place := self._ref()) is not None:
             if (around := cells()) is not None:
@@ -183,7 +187,7 @@ class NumberCell:
     def __init__(self, read: Callable[[], float]) -> None:
         self._read = read
 
-    def same_as(self, other: Any) -> bool:
+    def same_as(self, other: Cell) -> bool:
         """True if a cell of another trace reads the same number."""
         return isinstance(other, NumberCell) and _reads(self._read) == _reads(other._read)
 
@@ -206,24 +210,24 @@ class OutsideCells:
     Tensors that these rules write are cells of the next level around it that has cells, if any.
     """
 
-    def __init__(self, level: Any) -> None:
-        self.level = level
+    def __init__(self, level: Level) -> None:
+        self.level: Any = level
 
-    def bind(self, op: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def bind(self, op: Op, args: tuple[LayoutValue | complex, ...], params: Params) -> Any:
         """See `Level.bind`; the op is on tracked tensors from outside."""
         return self.level.bind(op, args, params)
 
-    def reading(self, args: Sequence[Any]) -> None:
+    def reading(self, args: Sequence[Argument]) -> None:
         """Note the arguments of an op on arrays from outside alone: its result is a constant of the trace."""
         for x in args:
             if isinstance(x, Handle | Wrapper) and not isinstance(value_of(unwrap(x)), LevelValue):
                 self.level.note(x, contents(x))
 
-    def inside(self, x: Any) -> Any:
+    def inside(self, x: Handle) -> Any:
         """A handle with the value that the trace has for that of an eager handle."""
         return self.level.variable_of(x) if self._is_around(x) else x
 
-    def _is_around(self, x: Any) -> bool:
+    def _is_around(self, x: Handle) -> bool:
         """True if a handle holds an array, or a value of a level around this one."""
         value = value_of(x)
         if not isinstance(value, LevelValue):
@@ -231,12 +235,12 @@ class OutsideCells:
         active_levels = levels()
         return value._level in active_levels[: active_levels.index(self.level)]
 
-    def rebinding(self, x: Any) -> None:
+    def rebinding(self, x: Handle) -> None:
         """Called before a handle gets another value."""
         if (around := self._around()) is not None:
             around.rebinding(x)
 
-    def gradient(self, place: Any, *, read: bool) -> None:
+    def gradient(self, place: GradSlot | PausedLeaf, *, read: bool) -> None:
         """Called before the gradient in a place is read or replaced."""
         if (around := self._around()) is not None:
             around.gradient(place, read=read)
@@ -256,7 +260,7 @@ class TraceCells(OutsideCells):
     guards : further conditions under which the trace may be used.
     """
 
-    def __init__(self, level: Any) -> None:
+    def __init__(self, level: Level) -> None:
         super().__init__(level)
         self.again: list[Any] = []
         self.guards: list[Callable[[], bool]] = []
@@ -268,7 +272,7 @@ class TraceCells(OutsideCells):
 
     # --- while the function runs -------------------------------------------------------------------
 
-    def take(self, x: Any) -> Any:
+    def take(self, x: Handle) -> Any:
         """Let a handle from outside hold the trace's value for it, which each call reads anew."""
         if self._is_around(x):
             value = self._cell(x, is_declared=True)
@@ -281,7 +285,7 @@ class TraceCells(OutsideCells):
         self._numbers.append((NumberCell(read), value))
         return self.level.handle(value)
 
-    def rebinding(self, x: Any) -> None:
+    def rebinding(self, x: Handle) -> None:
         """Called before a handle gets another value."""
         if not self._is_around(x):
             return
@@ -289,7 +293,7 @@ class TraceCells(OutsideCells):
         if cell is None or cell.now() is not x:
             self._cell(x, is_declared=False)
 
-    def gradient(self, place: Any, *, read: bool) -> None:
+    def gradient(self, place: GradSlot | PausedLeaf, *, read: bool) -> None:
         """Called before the gradient in a place is read or replaced."""
         previous_cell = self._at.get(id(place))
         if isinstance(previous_cell, GradientCell) and previous_cell.is_of(place):
@@ -304,7 +308,7 @@ class TraceCells(OutsideCells):
         self._at[id(place)] = cell
         self._gradients.append((cell, value))
 
-    def _cell(self, x: Any, *, is_declared: bool) -> Value:
+    def _cell(self, x: Handle, *, is_declared: bool) -> Value:
         """Make a cell for a handle, and return its value in the graph, which earlier reads have too."""
         cell = TensorCell(x, is_declared=is_declared)
         value: Value = self.level.taken(x)

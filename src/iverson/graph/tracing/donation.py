@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import numpy as np
-
-from iverson.core.dispatch import Level, LevelValue, rebind
+from iverson.core.dispatch import Handle, Level, LevelValue, rebind
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
+from iverson.core.protocols import DType, Params
 from iverson.layouts import Layout, register
+from iverson.layouts.layout_registry import LayoutValue
 
 
 class _Donation(Level):
@@ -22,7 +22,7 @@ class _Donation(Level):
         "use the result of the call, or donate a copy: iverson.asarray(x, copy=True)",
     )
 
-    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> NoReturn:
+    def bind(self, op: Op, args: tuple[LayoutValue | complex, ...], params: Params) -> NoReturn:
         """Never called: the level is not entered."""
         raise AssertionError(op.name)
 
@@ -32,7 +32,7 @@ class Donated(LevelValue):
 
     __slots__ = ("dtype", "shape")
 
-    def __init__(self, level: Level, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, level: Level, shape: tuple[int, ...], dtype: DType) -> None:
         super().__init__(level)
         self.shape, self.dtype = shape, dtype  # type: ignore[misc]
 
@@ -55,7 +55,7 @@ register(
 )
 
 
-def give_away(handles: list[Any], name: str) -> None:
+def give_away(handles: list[Handle], name: str) -> None:
     """Let handles hold nothing any more; ``name`` is that of the function that got their memory."""
     level = _Donation(name)
     for x in handles:

@@ -8,9 +8,9 @@ function is traced by taking it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -23,6 +23,7 @@ from iverson.core.dispatch import (
     Handle,
     Level,
     LevelValue,
+    Wrapper,
     alias,
     has_entries,
     is_tracked,
@@ -38,18 +39,23 @@ from iverson.core.dtypes import is_inexact
 from iverson.core.entries import FULL, Box, Bracket, Nothing, Stored
 from iverson.core.errors import GraphError
 from iverson.core.op import Op
+from iverson.core.protocols import Params
 from iverson.core.table import TABLE
 from iverson.graph.ir.dtype_inference import without_shape
 from iverson.graph.ir.entry_ops import index_array, stored_on
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Undefined, Value
+from iverson.graph.ir.nodes import UNDEFINED, AnyOperand, Equation, Graph, Operand, Undefined, Value
 from iverson.graph.ir.operations import FunctionCall, function_op, random
 from iverson.graph.ir.pattern_binding import unknown
 from iverson.graph.ir.regions import closed
 from iverson.graph.tracing.captured_state import TraceCells, aval_of
+from iverson.kernels import deferred_patterns
 from iverson.kernels.deferred_patterns import UNKNOWN, origin_of, origins, stored_once
 from iverson.layouts import Layout, Pattern, distinct, register, support_of
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import PatternRead, handed_out
 from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
+
+T = TypeVar("T")
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -85,7 +91,7 @@ class Traced(LevelValue):
         """Pattern or `Origin` of the entries that eager code would store; None if dense."""
         return self._level.stored(self.value)  # type: ignore[attr-defined]
 
-    def note_stored(self, stored: Any) -> None:
+    def note_stored(self, stored: deferred_patterns.Stored) -> None:
         """See `LevelValue.note_stored`."""
         self._level.note_stored(self.value, stored)  # type: ignore[attr-defined]
 
@@ -97,7 +103,7 @@ class Traced(LevelValue):
         return f"Traced({self.value.aval!r})"
 
 
-def is_stored(value: Any) -> bool:
+def is_stored(value: LayoutValue) -> bool:
     """True if a value is zero outside of a pattern."""
     return isinstance(aval_of(value).support, Stored)
 
@@ -230,7 +236,7 @@ class Trace(Level):
                 self.cells.restore()
                 self._known, self._outside = {}, []  # no array is kept alive by what was traced
 
-    def input(self, aval: Aval, stored: Any = None) -> Any:
+    def input(self, aval: Aval, stored: deferred_patterns.Stored = None) -> Any:
         """A handle of a new input; ``stored`` says which entries of it eager code would store."""
         value = Value(aval)
         self.note_stored(value, stored)
@@ -242,12 +248,12 @@ class Trace(Level):
         origin = self._origins.get(value)
         return getattr(value.aval.support, "pattern", None) if origin is None else origin
 
-    def note_stored(self, value: Value, stored: Any) -> None:
+    def note_stored(self, value: Value, stored: deferred_patterns.Stored) -> None:
         """Note the pattern or `Origin` of the entries of a value that eager code would store."""
         if stored is not None and stored is not getattr(value.aval.support, "pattern", None):
             self._origins[value] = stored
 
-    def _outside_value(self, x: Any, changes: bool = False) -> Value:
+    def _outside_value(self, x: LayoutValue | complex, changes: bool = False) -> Value:
         """A new value for a handle from outside, or for its value; ``changes`` if the pattern may change."""
         x_value = value_of(x, x)
         aval = x_value.value.aval if isinstance(x_value, Traced) else aval_of(x_value)
@@ -262,7 +268,7 @@ class Trace(Level):
         """A handle that holds a value of this trace."""
         return make_handle(Traced(self, value))
 
-    def operand(self, x: Any) -> Operand:
+    def operand(self, x: LayoutValue | complex | Undefined) -> Operand:
         """Operand of an equation for an argument: a number, or a value of this trace for a tensor."""
         x_value = value_of(x, x)
         if isinstance(x_value, Traced) and x_value._level is self:
@@ -292,7 +298,7 @@ class Trace(Level):
         return self._known[key]
 
     @contextmanager
-    def knowing(self, x: Any, operand: Any) -> Iterator[None]:
+    def knowing(self, x: LayoutValue | complex, operand: Handle) -> Iterator[None]:
         """See `Level.knowing`."""
         stand_in, new_keys = value_of(operand), []
         if isinstance(stand_in, Traced) and stand_in._level is self:
@@ -306,12 +312,12 @@ class Trace(Level):
             for key in new_keys if isinstance(x, Handle) and has_entries(x) else ():
                 self._known.pop(key, None)
 
-    def note(self, x: Any, held: Any) -> None:
+    def note(self, x: Handle | Wrapper, held: LayoutValue) -> None:
         """Note that the value of a handle from outside is read, as a constant."""
         if (id(x), id(held)) not in self.read:
             self.read[id(x), id(held)] = ref(x), held, is_tracked(unwrap(x))
 
-    def taken(self, x: Any) -> Value:
+    def taken(self, x: Handle) -> Value:
         """The value of an eager handle from outside that is an input; of a tracked one, as it was read."""
         if not is_tracked(x):
             return self._outside_value(x, self._cells_change)
@@ -322,14 +328,14 @@ class Trace(Level):
         self.captured = [(v, y) for v, y in self.captured if v is not value]
         return value
 
-    def variable_of(self, x: Any) -> Any:
+    def variable_of(self, x: Handle) -> Any:
         """See `Level.variable_of`: the new handle holds the value that this trace has for the handle."""
         x_value = value_of(x)
         if isinstance(x_value, Traced) and x_value._level is self:
             return x
         return make_handle(Traced(self, self.operand(x)), *slot_of(x))
 
-    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def bind(self, op: Op, args: tuple[LayoutValue | complex, ...], params: Params) -> Any:
         """The values that a new equation gives to the op's results."""
         operands = tuple(map(self.operand, args))
         if self._origins and op is not stored_on:
@@ -366,7 +372,12 @@ class Trace(Level):
         return self._in_layout[x]
 
     def _note_origins(
-        self, op: Op, args: Any, operands: Sequence[Any], params: dict[str, Any], results: Sequence[Value]
+        self,
+        op: Op,
+        args: tuple[LayoutValue | complex, ...],
+        operands: Sequence[AnyOperand],
+        params: Params,
+        results: Sequence[Value],
     ) -> None:
         """Note which entries of results eager code would store, where their supports do not say it."""
         avals = [x.aval for x in operands if type(x) is Value]
@@ -377,7 +388,7 @@ class Trace(Level):
             if beyond or claims or not isinstance(v.aval.support, Stored):
                 self.note_stored(v, origin)
 
-    def says_constant(self, x: Any) -> bool:
+    def says_constant(self, x: Handle) -> bool:
         """True if a handle holds an array, or was computed where the user said that results are constant."""
         x_value = value_of(x)
         return (
@@ -432,7 +443,7 @@ class Trace(Level):
         self._note_constant(result_values)
         return call.packed(list(map(self.handle, result_values)))
 
-    def index_array(self, pattern: Any, axis: int) -> Any:
+    def index_array(self, pattern: Pattern, axis: int) -> Any:
         """Index array of a pattern, by an equation, if inputs of the trace bind the pattern; else None."""
         params = {"pattern": pattern, "axis": axis}
         if unknown(Graph((), (Equation(index_array, (), params, ()),), ()), self.inputs):
@@ -475,7 +486,7 @@ class Trace(Level):
                     continue
             self.captured.append((value, x))
 
-    def graph(self, outputs: Sequence[Any]) -> Graph:
+    def graph(self, outputs: Sequence[Handle | Undefined]) -> Graph:
         """The graph of all that was written down, with these handles as outputs.
 
         Captured handles are inputs after the others.
@@ -496,7 +507,7 @@ class Trace(Level):
         return self.graph(outputs)
 
 
-def _as_read(x: Any) -> Any:
+def _as_read(x: LayoutValue | complex) -> Any:
     """Identity of a tensor from outside: a reference to its handle, or, for one of a level, its value."""
     return ref(x) if isinstance(x, Handle) and has_entries(x) else value_of(x, x)
 
@@ -506,7 +517,9 @@ def _selecting(aval: Aval) -> Aval:
     return Aval(aval.shape, aval.dtype, Bracket(None)) if aval.support is FULL else aval
 
 
-def trace_flat(function: Any, avals: Sequence[Aval], name: str = "trace") -> tuple[Graph, list[Any], Any]:
+def trace_flat(
+    function: Callable[..., tuple[list[Handle], T]], avals: Sequence[Aval], name: str = "trace"
+) -> tuple[Graph, list[Any], T]:
     """The graph of a function of plain handles that returns a list of them, the handles it captured, and
     whatever else it returns (``function`` gives the list and that).
     """

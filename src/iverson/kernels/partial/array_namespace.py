@@ -7,7 +7,7 @@ from functools import partial, reduce
 from itertools import compress, count
 from math import prod
 from operator import attrgetter, ne
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from iverson.layouts import (
     Box,
     Bracket,
     CooPattern,
+    Pattern,
     Sparse,
     Zero,
     boxed,
@@ -44,6 +45,9 @@ from iverson.layouts import (
 )
 from iverson.layouts.bracket import as_selection, by_line, held, is_finite
 from iverson.layouts.pattern import addresses
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 
 class _Ops(ArrayOps):
@@ -78,10 +82,10 @@ class ArrayNamespace(Namespace):
     def true(self, shape: Shape) -> Value:
         return np.broadcast_to(np.True_, shape)
 
-    def zero(self, shape: Shape, dtype: Any) -> Value:
+    def zero(self, shape: Shape, dtype: DTypeLike) -> Value:
         return Zero(shape, dtype)
 
-    def zeros(self, shape: Shape, dtype: Any) -> Value:
+    def zeros(self, shape: Shape, dtype: DTypeLike) -> Value:
         return np.zeros(shape, dtype)
 
     def is_zero(self, x: Value) -> bool:
@@ -141,7 +145,7 @@ class ArrayNamespace(Namespace):
     def indices(self, arrays: Values) -> Sequence[Array] | None:
         return arrays
 
-    def along(self, pattern: Any, axis: int) -> Value:
+    def along(self, pattern: Pattern, axis: int) -> Value:
         return pattern.along(axis)
 
     def is_carried(self, x: Value) -> bool:

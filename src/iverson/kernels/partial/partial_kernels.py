@@ -11,16 +11,14 @@ import numpy as np
 
 from iverson.core.dispatch import make_handle, value_of
 from iverson.core.op import Op
+from iverson.core.protocols import Params
 from iverson.core.table import TABLE
-from iverson.kernels.kernel_registry import ANY_OP, Kernel, register, run, zeros_like_result
+from iverson.kernels.kernel_registry import ANY_OP, Kernel, Values, register, run, zeros_like_result
 from iverson.kernels.partial.array_namespace import ARRAYS, stored_selection
 from iverson.kernels.partial.partial_rules import RULES, Rule
 from iverson.kernels.sparse.sparse_operands import read
 from iverson.layouts import Box, Bracket, Packed, Sparse, Zero, select, to_strided
 from iverson.layouts.bracket import held, of_packed
-
-Values = tuple[Any, ...]
-Params = dict[str, Any]
 
 
 def kernel_of(rule: Rule) -> Kernel:
@@ -124,5 +122,5 @@ def in_notation(op: Op, values: Values, params: Params) -> Any:
     expression = expression_of(op)
     if expression is None or not expression.linear or type(values[0]) not in (Bracket, Box):
         return NotImplemented
-    results = expression.applied(tuple(map(make_handle, (values[0], *map(select, values[1:])))), params)
+    results = expression.applied(tuple(map(make_handle, (values[0], *map(select, values[1:])))), dict(params))
     return tuple(map(value_of, results)) if op.multiple else value_of(results)

@@ -7,23 +7,26 @@ that is not partial is *plain*. Rules of ops on partial values are written once,
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.core.entries import Entries, hull, plain
 from iverson.core.op import Op
+from iverson.core.protocols import Params
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.kernels.index_keys import reads_everything
-from iverson.layouts import Box, Bracket
+from iverson.layouts import Box, Bracket, Pattern
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 #: An array, a value of a graph or a number; or the first two in part.
 Value = Any
 Values = Sequence[Value]
-Params = Mapping[str, Any]
 Array = np.ndarray[Any, Any]
 
 
@@ -52,11 +55,11 @@ class Namespace(ABC):
         """A condition that holds everywhere."""
 
     @abstractmethod
-    def zero(self, shape: Shape, dtype: Any) -> Value:
+    def zero(self, shape: Shape, dtype: DTypeLike) -> Value:
         """The value that is structurally zero."""
 
     @abstractmethod
-    def zeros(self, shape: Shape, dtype: Any) -> Value:
+    def zeros(self, shape: Shape, dtype: DTypeLike) -> Value:
         """A plain value of zeros."""
 
     @abstractmethod
@@ -112,7 +115,7 @@ class Namespace(ABC):
         """Index arrays, if their entries are known."""
 
     @abstractmethod
-    def along(self, pattern: Any, axis: int) -> Value:
+    def along(self, pattern: Pattern, axis: int) -> Value:
         """The index of each entry of a pattern on an axis."""
 
     def is_carried(self, _x: Value) -> bool:
@@ -263,7 +266,7 @@ def everything(N: Namespace, x: Value) -> Value:
     return read(N, x, Region.full(x.shape)) if is_partial(x) else x
 
 
-def in_dtype(N: Namespace, x: Value, dtype: Any, others: Values = ()) -> Value:
+def in_dtype(N: Namespace, x: Value, dtype: DTypeLike, others: Values = ()) -> Value:
     """A value cast to the dtype of a result, unless the value or one of ``others`` has that dtype."""
     if dtype in [y.dtype for y in (x, *others)]:
         return x

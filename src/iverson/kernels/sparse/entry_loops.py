@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,13 +39,16 @@ from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, subexpressions
 from iverson.te.lowering.lowered_program import Run
 from iverson.te.lowering.statement_lowering import lower
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
 I, J, P = Var("i"), Var("j"), Var("p")
 
 
 class Rows:
     """The pieces that nests are made of, for entries of a dtype and dense operands of a width."""
 
-    def __init__(self, dtype: Any, index: Any, width: int = 1) -> None:
+    def __init__(self, dtype: DTypeLike, index: DTypeLike, width: int = 1) -> None:
         self.dtype, self.width = np.dtype(dtype), width
         self.rows = Buffer("rows", np.dtype(index), ("r",))
         self.columns = Buffer("columns", np.dtype(index), ("z",))
@@ -137,13 +140,13 @@ def _in_notation(name: str, definition: te.Compute, *inputs: te.Placeholder) -> 
     return compile_kernel(replace(step.kernel, name=name, buffers=tuple([buffers[b] for b in order])))
 
 
-def _starts(index: Any) -> te.Placeholder:
+def _starts(index: DTypeLike) -> te.Placeholder:
     """The start of each row, and the end of the last one."""
     return te.placeholder((te.var("starts"),), index, "rows")
 
 
 @cache
-def spmm(dtype: Any, index: Any, width: int) -> CompiledKernel:
+def spmm(dtype: DTypeLike, index: DTypeLike, width: int) -> CompiledKernel:
     """out[i, j] = sum over p of values[p] b[column p, j]."""
     rows, entry_count = _starts(index), te.var("stored")
     columns, values = (
@@ -152,7 +155,7 @@ def spmm(dtype: Any, index: Any, width: int) -> CompiledKernel:
     )
     b = te.placeholder((te.var("m"), width), dtype, "b")
 
-    def entry(i: Any, j: Any) -> Any:
+    def entry(i: Expr, j: Expr) -> Any:
         p = te.reduce_axis((rows[i], rows[i + 1]))
         return te.sum(values[p] * b[columns[p], j], p)
 
@@ -161,7 +164,7 @@ def spmm(dtype: Any, index: Any, width: int) -> CompiledKernel:
 
 
 @cache
-def sddmm(dtype: Any, index: Any, width: int) -> CompiledKernel:
+def sddmm(dtype: DTypeLike, index: DTypeLike, width: int) -> CompiledKernel:
     """out[p] = sum over j of a[row p, j] b[column p, j]; also the gradient of `spmm` in its values."""
     of = Rows(dtype, index, width)
     a, b, out = of.by_row("a"), of.by_column("b"), of.along_entries("out", "out")
@@ -171,7 +174,7 @@ def sddmm(dtype: Any, index: Any, width: int) -> CompiledKernel:
 
 
 @cache
-def scatter_rows(dtype: Any, index: Any, width: int) -> CompiledKernel:
+def scatter_rows(dtype: DTypeLike, index: DTypeLike, width: int) -> CompiledKernel:
     """out[column p, j] += g[p, j], one p after the other; ``out`` starts at 0."""
     of = Rows(dtype, index, width)
     g, out = Buffer("g", of.dtype, ("z", width)), of.by_column("out", "inout")
@@ -183,7 +186,7 @@ def scatter_rows(dtype: Any, index: Any, width: int) -> CompiledKernel:
 class Lines:
     """A sparse matrix that a nest walks line by line: where each line starts, indices within it, values."""
 
-    def __init__(self, name: str, dtype: Any, index: Any, role: str = "in") -> None:
+    def __init__(self, name: str, dtype: DTypeLike, index: DTypeLike, role: str = "in") -> None:
         self.name = name
         self.starts = Buffer(f"{name}_starts", np.dtype(index), (f"{name}_lines",))
         self.along = Buffer(f"{name}_along", np.dtype(index), (f"{name}_count",))
@@ -218,7 +221,7 @@ class Lines:
 
 
 @cache
-def sampled(dtype: Any, index: Any, result: str) -> CompiledKernel:
+def sampled(dtype: DTypeLike, index: DTypeLike, result: str) -> CompiledKernel:
     """One of three sparse matrices W, V, L from the others, at its entries: that which ``result`` names.
 
     W[i, k] = sum over j of V[i, j] L[j, k], V[i, j] = sum over k of W[i, k] L[j, k] and L[j, k] = sum over i
@@ -265,7 +268,7 @@ def sampled(dtype: Any, index: Any, result: str) -> CompiledKernel:
 
 
 @cache
-def on_union(name: str, dtype: Any) -> CompiledKernel:
+def on_union(name: str, dtype: DTypeLike) -> CompiledKernel:
     """out[p] = f(x at p, y at p) of two vectors that are spread out over the union of their places.
 
     code : for each place 1, 2 or 3: x has a number there, y has, both have. An absent number is 0.
@@ -299,11 +302,11 @@ def on_union(name: str, dtype: Any) -> CompiledKernel:
 
 
 @cache
-def segment_sum(dtype: Any, index: Any) -> CompiledKernel:
+def segment_sum(dtype: DTypeLike, index: DTypeLike) -> CompiledKernel:
     """out[i] = sum over p of x[p]."""
     rows, x = _starts(index), te.placeholder((te.var("stored"),), dtype, "x")
 
-    def entry(i: Any) -> Any:
+    def entry(i: Expr) -> Any:
         p = te.reduce_axis((rows[i], rows[i + 1]))
         return te.sum(x[p], p)
 
@@ -311,7 +314,7 @@ def segment_sum(dtype: Any, index: Any) -> CompiledKernel:
 
 
 @cache
-def segment_softmax(dtype: Any, index: Any) -> CompiledKernel:
+def segment_softmax(dtype: DTypeLike, index: DTypeLike) -> CompiledKernel:
     """out[p] = exp(x[p]) over the sum of that over the row, shifted by the row's maximum."""
     of = Rows(dtype, index)
     x, out = of.along_entries("x"), of.along_entries("out", "out")
@@ -319,7 +322,7 @@ def segment_softmax(dtype: Any, index: Any) -> CompiledKernel:
 
 
 @cache
-def softmax_pullback(dtype: Any, index: Any) -> CompiledKernel:
+def softmax_pullback(dtype: DTypeLike, index: DTypeLike) -> CompiledKernel:
     """out[p] = y[p] (g[p] - sum over the row of y g)."""
     of = Rows(dtype, index)
     y, g, out = of.along_entries("y"), of.along_entries("g"), of.along_entries("out", "out")

@@ -18,6 +18,7 @@ from iverson.layouts import counting_sorts
 from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.conversion import from_keys
 from iverson.layouts.coo import CooPattern
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern import Array, Pattern, Sparse
 from iverson.layouts.pattern_symbols import PatternSymbol, follows
 from iverson.layouts.placement import Placement, Source, converted, placements, reordered
@@ -210,7 +211,7 @@ WORTHWHILE = 1 << 13
 IN_ONE_PASS = frozenset(("add", "subtract", "maximum", "minimum"))
 
 
-def in_one_pass(name: str, a: Any, b: Any, pattern: Pattern) -> Array | None:
+def in_one_pass(name: str, a: LayoutValue, b: LayoutValue, pattern: Pattern) -> Array | None:
     """f of two values on a pattern that was made as the union of theirs, in one pass over both; None where
     that does not pay. Results that are not finite are left to NumPy, which warns of new ones.
     """

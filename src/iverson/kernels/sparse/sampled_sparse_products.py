@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.counting import work
+from iverson.core.protocols import DType
 from iverson.layouts import CompressedPattern, Pattern, Sparse, counting_sorts
 from iverson.layouts.placement import converted, reordered
 
@@ -100,7 +101,7 @@ def _turned(three: tuple[Operand, Operand, Operand], walk: str) -> int:
     return sum(x.pattern.count for x, along in _roles(three, walk) if not x.has_lines(along))
 
 
-def walked(three: tuple[Operand, Operand, Operand], walk: str, dtype: Any) -> Array:
+def walked(three: tuple[Operand, Operand, Operand], walk: str, dtype: DType) -> Array:
     from iverson.kernels.sparse import entry_loops
 
     u, _, w = tuple(walk)
@@ -119,7 +120,7 @@ def walked(three: tuple[Operand, Operand, Operand], walk: str, dtype: Any) -> Ar
     return _in_order(arrays[3 * result + 2], lines[result][1])
 
 
-def _in_order(entries: Array, source: Any) -> Array:
+def _in_order(entries: Array, source: Array | slice | None) -> Array:
     """The entries of a result in its own pattern's order, from those in the order of its lines."""
     if source is None or isinstance(source, slice):
         return entries

@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from iverson.core.op import Op
+from iverson.core.protocols import Params, Value
+from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.kernels.index_keys import Key, key_shape
+from iverson.kernels.kernel_registry import Values
 from iverson.kernels.sparse.merging import union
 from iverson.kernels.sparse.sparse_moves import embedded
 from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse, sparse, sparse_only
@@ -20,12 +23,10 @@ from iverson.layouts.conversion import like
 from iverson.layouts.pattern import addresses, index_dtype
 from iverson.layouts.pattern_symbols import follows
 
-Values = tuple[Any, ...]
-Params = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
 
-def is_read(coordinates: Iterable[Any], key: Key, shape: Shape) -> Any:
+def is_read(coordinates: Iterable[Value], key: Key, shape: Shape) -> Any:
     """A mask of the entries that ``x[key]`` reads, from their coordinates (arrays, or handles of arrays)."""
     inside: Any = True
     axes = (item for item in key if item is not None)
@@ -125,7 +126,7 @@ def _reembedded(x: Sparse, is_overwritten: Array, at: Array, entries: Array) -> 
     return like(result, x.pattern)
 
 
-def places_on(axes: Shape, indices: list[Any], shape: Shape) -> Array:
+def places_on(axes: Shape, indices: list[Array], shape: Shape) -> Array:
     """The addresses of index arrays on some axes."""
     at = np.broadcast_arrays(*indices)
     return addresses(np.stack([i.ravel() for i in at]), tuple(shape[k] for k in axes))
@@ -135,7 +136,9 @@ def _put(key: Key, shape: Shape, v: Pattern) -> Pattern:
     return embedded(v.value(np.ones(v.count, bool)), key, shape).pattern  # type: ignore[no-any-return]
 
 
-def places_read(x: Pattern | None, v: Pattern | None, region: Any, key: Key, shape: Shape) -> Pattern:
+def places_read(
+    x: Pattern | None, v: Pattern | None, region: Region | None, key: Key, shape: Shape
+) -> Pattern:
     """The pattern at which a cotangent of ``x[key] = v`` is read: the pattern ``x``, the pattern ``v`` put at
     the key, and all entries of a region, as far as they are given."""
     patterns = [] if x is None else [x]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.shapes import broadcast_shapes
+from iverson.core.shapes import Shape, broadcast_shapes
 from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse
 from iverson.layouts import CompressedPattern, Pattern, Sparse
 from iverson.layouts.block_diagonal import diagonal, from_diagonal, stacked
@@ -24,14 +24,14 @@ def on_diagonal(x: Sparse) -> Any:
     return diagonal(x.pattern).value(x.entries)
 
 
-def below_each_other(x: Any) -> Any:
+def below_each_other(x: Sparse | Array) -> Any:
     """The matrices of a batch, sparse or strided, as one of shape (batch * rows, columns)."""
     if is_sparse(x):
         return stacked(x.pattern).value(x.entries)
     return x.reshape(prod(x.shape[:-1]), x.shape[-1])
 
 
-def times(s: Sparse, b: Array, product: Callable[[Any, Array], Array], *, stack: bool = True) -> Array:
+def times(s: Sparse, b: Array, product: Callable[[Sparse, Array], Array], *, stack: bool = True) -> Array:
     """Sparse matrices times strided ones, by the product of one with one.
 
     Along axes of the batch that s has, its matrices stand on a diagonal; along the others those of b stand
@@ -54,7 +54,7 @@ def times(s: Sparse, b: Array, product: Callable[[Any, Array], Array], *, stack:
     return flat.reshape(*lead, n, *trailing).transpose(np.argsort(order))
 
 
-def between(a: Sparse, b: Sparse, product: Callable[[Any, Any], Any]) -> Any:
+def between(a: Sparse, b: Sparse, product: Callable[[Sparse, Sparse], Sparse]) -> Any:
     """Sparse matrices times sparse ones, in CSR, by the product of one with one."""
     if len(a.shape) == len(b.shape) == 2:
         return product(a, b)
@@ -66,7 +66,9 @@ def between(a: Sparse, b: Sparse, product: Callable[[Any, Any], Any]) -> Any:
     return from_diagonal(pattern, (*batch, a.shape[-2], b.shape[-1])).value(flat.entries)
 
 
-def flattened(a: Any, b: Any, pattern: Pattern, turned: Callable[[Any], Any]) -> tuple[Any, Any, Pattern]:
+def flattened(
+    a: Sparse | Array, b: Sparse | Array, pattern: Pattern, turned: Callable[[Sparse | Array], Sparse | Array]
+) -> tuple[Any, Any, Pattern]:
     """Matrices a, b and a pattern such that a @ b there is the product of two batches at their pattern.
 
     turned : the transpose of a factor.
@@ -78,6 +80,6 @@ def flattened(a: Any, b: Any, pattern: Pattern, turned: Callable[[Any], Any]) ->
     return a, turned(b), diagonal(pattern)
 
 
-def _stretched(x: Any, batch: Any) -> Any:
+def _stretched(x: Sparse | Array, batch: Shape) -> Any:
     shape = (*batch, *x.shape[-2:])
     return broadcast(x, shape) if is_sparse(x) else np.broadcast_to(x, shape)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from iverson.core.op import Op
+from iverson.core.protocols import Params
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
-from iverson.kernels.kernel_registry import register
+from iverson.kernels.kernel_registry import Values, register
 from iverson.kernels.sparse.sparse_operands import read, sparse
 from iverson.kernels.sparse.sparse_slices import is_plain
 from iverson.layouts import (
@@ -25,11 +26,10 @@ from iverson.layouts import (
     convert,
     counting_sorts,
 )
+from iverson.layouts.layout_registry import Blocks
 from iverson.layouts.pattern import matches
 from iverson.layouts.pattern_symbols import kept
 
-Values = tuple[Any, ...]
-Params = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
 
@@ -38,7 +38,7 @@ def from_values(values: Array, *, pattern: Pattern) -> Any:
     return pattern.kind(pattern, values)
 
 
-def values_at(x: Any, *, pattern: Pattern, held: bool = False) -> Array:
+def values_at(x: Array, *, pattern: Pattern, held: bool = False) -> Array:
     """The entries of an array at a pattern, in the shape of its values.
 
     held : whether the entries of a sparse value are a selection, which leaves out those that are not stored.
@@ -78,7 +78,7 @@ def _there(source: Pattern, dense: Shape, pattern: Pattern) -> Array | None:
     return None if there.all() else there
 
 
-def _entries_at(x: Sparse, pattern: Any) -> Array:
+def _entries_at(x: Sparse, pattern: Pattern) -> Array:
     """The entries of a sparse value on another pattern, in the shape of its values."""
     source = x.pattern
     if type(source) is CooPattern and source.ndim == 2 and not source.is_known_distinct and is_plain(pattern):
@@ -116,7 +116,7 @@ def _placed(values: Array, at: Array, shape: Shape, is_held: bool) -> Any:
     return Bracket(boxed(shape, region, inner), boxed(shape, region, there), is_made=True)
 
 
-def _slices(x: Any, pattern: Pattern) -> Array:
+def _slices(x: Sparse, pattern: Pattern) -> Array:
     """The dense slices of a value with more sparse axes than the pattern."""
     k = pattern.ndim
     dense = x.shape[k : x.pattern.ndim]
@@ -145,7 +145,7 @@ def values_of_box(op: Op, values: Values, params: Params) -> Any:
     return Bracket(out.reshape(shape), there.reshape(shape), is_made=True)
 
 
-def to_layout(x: Array, *, layout: str, blocksize: Any, dense_dim: int) -> Any:
+def to_layout(x: Array, *, layout: str, blocksize: Blocks, dense_dim: int) -> Any:
     """An array's nonzero entries, or slices that hold one, in a sparse layout."""
     return convert(x, layout, blocksize, dense_dim)
 

@@ -15,11 +15,12 @@ import numpy as np
 
 from iverson.core.inputs.arrays import repeat, tile
 from iverson.core.op import JOINTLY, Op
+from iverson.core.protocols import Params
 from iverson.core.python.exact_keys import exact
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.kernels import entry_rules
-from iverson.kernels.kernel_registry import entries_in_memory, zeros_like_result
+from iverson.kernels.kernel_registry import Kernel, Values, entries_in_memory, zeros_like_result
 from iverson.kernels.sparse.merging import IN_ONE_PASS, in_one_pass, intersection, union
 from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse, read, sparse, sparse_only
 from iverson.layouts import (
@@ -35,18 +36,17 @@ from iverson.layouts import (
     to_strided,
 )
 from iverson.layouts.conversion import like, with_sparse_axes
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern import addresses, index_dtype, matches
 
-Values = tuple[Any, ...]
-Params = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
 
-def _may_be_zero(value: Any) -> bool:
+def _may_be_zero(value: LayoutValue | complex) -> bool:
     return isinstance(value, Sparse) or type(value) is Zero
 
 
-def _is_zero_group(values: list[Any]) -> bool:
+def _is_zero_group(values: Sequence[LayoutValue | complex]) -> bool:
     """True if all values are 0 where the sparse ones among them, of which there are some, store nothing."""
     any_array = False
     for v in values:
@@ -106,7 +106,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
     return pattern.value(_filled(entries, (pattern.count, *shape[pattern.ndim :])))
 
 
-def _of_selections(kernel: Callable[..., Any], op: Op, values: Values, params: Params) -> Any:
+def _of_selections(kernel: Kernel, op: Op, values: Values, params: Params) -> Any:
     """A kernel's result for operands of which some are stored selections, with its condition."""
     plain = [v.made() if isinstance(v, Sparse) else v for v in values]
     result = kernel(op, tuple(plain), params)
@@ -253,7 +253,7 @@ def _aligned(values: Values, shape: Shape, bounding: set[int]) -> list[Any]:
     return operands
 
 
-def _filled(entries: Any, shape: Shape) -> Any:
+def _filled(entries: Array, shape: Shape) -> Any:
     return entries if entries.shape == shape else np.broadcast_to(entries, shape).copy()
 
 
@@ -311,6 +311,6 @@ def _stored_or_boxed(shape: Shape, places: Sequence[Pattern | Region]) -> Array:
     return mask
 
 
-def _stored_entries(value: Any) -> Any:
+def _stored_entries(value: LayoutValue | complex) -> Any:
     """A box of less than half of all entries in COO; any other value is itself."""
     return to_coo(value) if type(value) is Box and 2 * value.region.size < prod(value.shape) else value

@@ -8,14 +8,20 @@ passes over the entries once, a solve over the factors, which have at least as m
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy as np
 
 from iverson.core.counting import work
 from iverson.core.errors import LinearAlgebraError
+from iverson.core.protocols import DType
 from iverson.layouts import Pattern, Sparse
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+    from scipy.sparse import csc_array
+    from scipy.sparse.linalg import SuperLU
 
 Array = np.ndarray[Any, Any]
 #: Solves with the matrix, its transpose and its adjoint, as SuperLU calls them.
@@ -30,7 +36,7 @@ class Factors:
 
     __slots__ = ("__weakref__", "entries", "lu")
 
-    def __init__(self, entries: Array, lu: Any) -> None:
+    def __init__(self, entries: Array, lu: SuperLU) -> None:
         self.entries = entries
         self.lu = lu
 
@@ -69,7 +75,7 @@ def _known(pattern: Pattern) -> _Known:
 
 
 def factors_of(
-    x: Sparse, dtype: Any, as_csc: Callable[[], Any], operation: str = "solve"
+    x: Sparse, dtype: DTypeLike, as_csc: Callable[[], csc_array], operation: str = "solve"
 ) -> tuple[Factors, str]:
     """The factors that serve x, in the precision of a dtype, and how: made, if none are known.
 
@@ -98,13 +104,13 @@ def factors_of(
     return new_factors, PLAIN
 
 
-def _own(dtype: Any, result_dtype: Any) -> Any:
+def _own(dtype: DType, result_dtype: DTypeLike) -> Any:
     """A matrix's dtype in the precision of a result: a real dtype stays real, also for a complex result."""
     precision = np.zeros((), result_dtype).real.dtype
     return np.result_type(precision, np.complex64) if dtype.kind == "c" else precision
 
 
-def _factorised(matrix: Any, operation: str) -> Any:
+def _factorised(matrix: csc_array, operation: str) -> Any:
     from scipy.sparse.linalg import splu
 
     if work.active.count:

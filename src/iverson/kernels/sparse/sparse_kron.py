@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from iverson.core.op import Op
+from iverson.core.protocols import DType, Params
 from iverson.core.shapes import Shape
-from iverson.kernels.kernel_registry import register
+from iverson.kernels.kernel_registry import Values, register
 from iverson.kernels.sparse.sparse_operands import is_sparse, read, sparse, sparse_only
 from iverson.layouts import Box, CompressedPattern, CooPattern, Pattern, coalesced, to_strided
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern import coordinates_of, index_dtype
 from iverson.layouts.placement import Source, converted
 from iverson.layouts.weak_tables import ForOthers
 
-Values = tuple[Any, ...]
-Params = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
 
@@ -38,7 +38,7 @@ class Pairs:
     counts: tuple[int, int]
     at: Array | None
 
-    def put(self, a: Array, b: Array, dtype: Any) -> Array:
+    def put(self, a: Array, b: Array, dtype: DType) -> Array:
         """The products of all pairs of entries, as they are stored."""
         order: Any = "C" if self.at is None else _fastest(a.size, b.size)
         products = np.multiply(a[:, None], b, order=order, dtype=dtype).ravel(order)
@@ -69,7 +69,7 @@ def kron(op: Op, values: Values, params: Params) -> Any:
     return kron_pairs.pattern.value(products)
 
 
-def kron_sampled(g: Any, other: Any, *, pattern: Pattern, of: int) -> Array:
+def kron_sampled(g: LayoutValue, other: LayoutValue, *, pattern: Pattern, of: int) -> Array:
     """The sum of g times the other factor over all of its entries, at a pattern of factor ``of``."""
     other = coalesced(sparse_only(other)) if is_sparse(other) else to_strided(other)
     factor = getattr(other, "pattern", other.shape)
@@ -98,7 +98,7 @@ def operands(a: Pattern | Shape, b: Pattern | Shape) -> tuple[Pattern, Pattern]:
 
 def _everything(shape: Shape, beside: Pattern) -> Pattern:
     """All entries of an array, in the layout that a product with a pattern has; kept on that."""
-    return beside.once(("everything beside", shape), lambda: _all_entries(shape, _layout(beside)))  # type: ignore[no-any-return]
+    return beside.once(("everything beside", shape), lambda: _all_entries(shape, _layout(beside)))
 
 
 def _all_entries(shape: Shape, layout: str) -> Pattern:
@@ -132,15 +132,19 @@ def _pairs(p: Pattern, q: Pattern) -> Pairs:
         ]
         return Pairs(CooPattern(shape, np.stack(places), True), (p.count, q.count), None)
     (a, _), (b, source) = converted(p, layout), converted(q, layout)
+    assert isinstance(a, CompressedPattern)
+    assert isinstance(b, CompressedPattern)
     return _of_lines(a, b, source, shape, dtype)
 
 
-def _coordinates(p: Pattern, q: Pattern, dtype: Any) -> Any:
+def _coordinates(p: Pattern, q: Pattern, dtype: DType) -> Any:
     outer, within = (x.coordinates.astype(dtype, copy=False) for x in (p, q))
     return zip(outer, q.shape, within, strict=True)
 
 
-def _of_lines(a: Any, b: Any, source: Source, shape: Shape, dtype: Any) -> Pairs:
+def _of_lines(
+    a: CompressedPattern, b: CompressedPattern, source: Source, shape: Shape, dtype: DType
+) -> Pairs:
     """Of two matrices in lines along one axis.
 
     Entry r of line i of a and entry s of line k of b are entry r n_k + s of line (i, k), n_k the entries of

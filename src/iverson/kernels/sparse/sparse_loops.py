@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import DType
+
 Array = np.ndarray[Any, Any]
 #: Below this many products, the compiled loop is not worth its tens of milliseconds of compiling.
 WORTHWHILE = 1 << 18
@@ -19,12 +21,12 @@ WORTH_THREADS = 1 << 22
 WORTHWHILE_ENTRIES = 1 << 14
 
 
-def compiled_for(count: int, width: int, *dtypes: Any) -> bool:
+def compiled_for(count: int, width: int, *dtypes: DType) -> bool:
     """True if a product of ``count`` entries with rows of ``width`` takes the compiled loop."""
     return count * width >= WORTHWHILE and dtypes[0].kind == "f" and all(d == dtypes[0] for d in dtypes)
 
 
-def compiled_for_product(count: int, width: int, *dtypes: Any) -> bool:
+def compiled_for_product(count: int, width: int, *dtypes: DType) -> bool:
     """See `compiled_for`; for products alone: SciPy's loop for a vector is as fast on one thread."""
     return compiled_for(count, width, *dtypes) and (width > 1 or count >= WORTH_THREADS)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 from weakref import ref
@@ -10,9 +10,10 @@ from weakref import ref
 import numpy as np
 
 from iverson.core.op import Op
+from iverson.core.protocols import Params
 from iverson.core.shapes import Shape, reduced_shape
-from iverson.kernels.index_keys import reads_everything
-from iverson.kernels.kernel_registry import register, zeros_like_result
+from iverson.kernels.index_keys import Key, reads_everything
+from iverson.kernels.kernel_registry import Values, register, zeros_like_result
 from iverson.kernels.sparse import sparse_slices
 from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse, moved, read, sparse, sparse_only
 from iverson.layouts import (
@@ -31,8 +32,6 @@ from iverson.layouts.conversion import like, with_sparse_axes
 from iverson.layouts.pattern import addresses, coordinates_of, index_dtype, matches
 from iverson.layouts.placement import reordered, subset
 
-Values = tuple[Any, ...]
-Params = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
 #: Results of no more lines than this are strided also where most lines have no entry.
@@ -265,7 +264,7 @@ def lines_with_entries(pattern: Pattern, axes: Shape) -> Array | None:
         there[tuple(pattern.coordinates[list(axes)])] = True
         return None if there.all() else there
 
-    return pattern.once(("lines with entries", axes), mask)  # type: ignore[no-any-return]
+    return pattern.once(("lines with entries", axes), mask)
 
 
 def _line_sums(x: Sparse, axes: list[int], entries: Array) -> Array:
@@ -326,7 +325,13 @@ def index_basic(op: Op, values: Values, params: Params) -> Any:
     return _placed(x, shape, stacked, inner, keep)
 
 
-def _placed(x: Sparse, shape: Shape, indices: Array, inner: list[Any], keep: Any = slice(None)) -> Any:
+def _placed(
+    x: Sparse,
+    shape: Shape,
+    indices: Array,
+    inner: list[Array | slice | int],
+    keep: Array | slice = slice(None),
+) -> Any:
     return moved(x, shape, indices, x.entries[keep][tuple(inner)])
 
 
@@ -336,7 +341,7 @@ def embed(op: Op, values: Values, params: Params) -> Any:
     return embedded(values[0], params["key"], params["shape"])
 
 
-def embedded(g: Sparse, key: Any, shape: Shape) -> Any:
+def embedded(g: Sparse, key: Key, shape: Shape) -> Any:
     """Entries put where a key reads them."""
     part = sparse_slices.embed(g, key, shape)
     if part is not NotImplemented:
@@ -438,7 +443,9 @@ def stack(op: Op, values: Values, params: Params) -> Any:
     return _joined(op, values, params, lambda rows, k: np.insert(rows, axis, k, axis=0), axis)
 
 
-def _joined(op: Op, values: Values, params: Params, place_rows: Any, axes: int) -> Any:
+def _joined(
+    op: Op, values: Values, params: Params, place_rows: Callable[[Array, int], Array], axes: int
+) -> Any:
     result = zeros_like_result(op, values, params)
     k = max([axes, *(v.pattern.ndim for v in values if is_sparse(v))])
     parts = [(n, with_sparse_axes(v, k)) for n, v in enumerate(values) if is_sparse(v)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,11 @@ from iverson.layouts import (
     to_strided,
 )
 from iverson.layouts.conversion import like, with_sparse_axes
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern import addresses
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 Array = np.ndarray[Any, Any]
 
@@ -37,7 +41,7 @@ def sparse(*families: str) -> Callable[[Kernel], Kernel]:
     return add
 
 
-def is_sparse(value: Any) -> bool:
+def is_sparse(value: LayoutValue | complex) -> TypeIs[Sparse]:
     return isinstance(value, Sparse)
 
 

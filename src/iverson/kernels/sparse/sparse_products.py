@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from iverson.core import dtypes
 from iverson.core.counting import work
 from iverson.core.errors import LinearAlgebraError
 from iverson.core.op import Op
+from iverson.core.protocols import Params
 from iverson.kernels import entry_rules
-from iverson.kernels.kernel_registry import register, zeros_like_result
+from iverson.kernels.kernel_registry import Values, register, zeros_like_result
 from iverson.kernels.sparse import sampled_sparse_products, sparse_batches, sparse_loops
 from iverson.kernels.sparse.sparse_factors import ADJOINT, Factors, factors_of
 from iverson.kernels.sparse.sparse_operands import broadcast, is_sparse, sparse, sparse_only
@@ -40,8 +41,10 @@ from iverson.layouts.pattern import index_dtype
 from iverson.layouts.placement import Padded, converted, reordered
 from iverson.layouts.weak_tables import ForOthers
 
-Values = tuple[Any, ...]
-Params = dict[str, Any]
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+    from scipy.sparse import csr_array
+
 Array = np.ndarray[Any, Any]
 _CHUNK = 1 << 16
 
@@ -102,7 +105,7 @@ def _report(multiply_adds: int) -> None:
         work.sparse_product(multiply_adds)
 
 
-def _sparse_times(a: Sparse, b: Sparse, dtype: Any) -> Any:
+def _sparse_times(a: Sparse, b: Sparse, dtype: DTypeLike) -> Any:
     """Sparse matrices times sparse ones, in CSR."""
 
     def product(a: Sparse, b: Sparse) -> Any:
@@ -118,7 +121,7 @@ def _sparse_times(a: Sparse, b: Sparse, dtype: Any) -> Any:
     return sparse_batches.between(a, b, product)
 
 
-def _csr_product(lhs: Any, rhs: Any) -> tuple[Array, Array, Array]:
+def _csr_product(lhs: csr_array, rhs: csr_array) -> tuple[Array, Array, Array]:
     """The row starts, columns and entries of a product of two SciPy matrices in CSR, rows in order.
 
     SciPy's loop leaves out entries whose terms add up to 0. Here they are stored: which entries a product has
@@ -180,7 +183,7 @@ def _turned(x: Sparse) -> Any:
     return pattern.value(x.entries)
 
 
-def _transposed(x: Any) -> Any:
+def _transposed(x: Sparse | Array) -> Any:
     return _turned(x) if is_sparse(x) else np.swapaxes(x, -1, -2)
 
 
@@ -365,7 +368,7 @@ def _rows_read(a: Sparse, b: Sparse, pattern: Pattern) -> Array:
     return out
 
 
-def _read_csr(m: Any, keys: Array) -> Array:
+def _read_csr(m: csr_array, keys: Array) -> Array:
     """The entries of a SciPy CSR array at row-major addresses."""
     if m.shape[0] * m.shape[1] <= max(_CHUNK, 4 * m.nnz):
         entries: Array = m.toarray().reshape(-1)[keys]
@@ -392,7 +395,9 @@ def _row_sums(s: Sparse, rows: Array, pattern: Pattern) -> Array:
     return out
 
 
-def solved(op: Op, values: Values, params: Params, each: Callable[[Any], Callable[..., Any]]) -> Any:
+def solved(
+    op: Op, values: Values, params: Params, each: Callable[[Sparse], Callable[[Sparse, Array], Array]]
+) -> Any:
     """A x = b with a sparse A; a batch is one matrix with its matrices on the diagonal.
 
     each : of A, without duplicates, the function of one such matrix and strided columns that solves.
@@ -412,7 +417,7 @@ def solved(op: Op, values: Values, params: Params, each: Callable[[Any], Callabl
 def solve(op: Op, values: Values, params: Params) -> Any:
     """By SciPy's SuperLU: the factors of a matrix serve every solve with it, and those with its transpose."""
 
-    def each(a: Any) -> Callable[..., Any]:
+    def each(a: Sparse) -> Callable[..., Any]:
         factors, how = factors_for(a, zeros_like_result(op, values, params).dtype)
         return lambda _, b: factors.solve(b, how)
 
@@ -453,7 +458,7 @@ def _parity(order: Array) -> int:
     return 1 - 2 * int((n - cycles) % 2)
 
 
-def factors_for(a: Sparse, dtype: Any, operation: str = "solve") -> tuple[Factors, str]:
+def factors_for(a: Sparse, dtype: DTypeLike, operation: str = "solve") -> tuple[Factors, str]:
     """The factors of a matrix or a batch of them that serve a solve in a dtype, and which solve of theirs."""
     return factors_of(a, dtype, lambda: to_scipy(sparse_batches.on_diagonal(a), "csc"), operation)
 

@@ -16,11 +16,12 @@ from iverson.core import dtypes
 from iverson.core.errors import DensifyWarning
 from iverson.core.inputs.arrays import repeat, tile
 from iverson.core.op import Op
+from iverson.core.protocols import Params
 from iverson.core.python.caller import warn
 from iverson.core.shapes import Shape
 from iverson.kernels import line_rules
 from iverson.kernels.array_ops import ArrayOps
-from iverson.kernels.kernel_registry import zeros_like_result
+from iverson.kernels.kernel_registry import Values, zeros_like_result
 from iverson.kernels.line_rules import RULES, StoredLines, share_of_each, shares
 from iverson.kernels.sparse.merging import union
 from iverson.kernels.sparse.sparse_moves import FEW_LINES
@@ -28,8 +29,6 @@ from iverson.kernels.sparse.sparse_operands import read, sparse, sparse_only
 from iverson.layouts import CooPattern, Pattern, Sparse, coalesced, counting_sorts, is_strided, to_strided
 from iverson.layouts.pattern import addresses, coordinates_of
 
-Values = tuple[Any, ...]
-Params = dict[str, Any]
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
 
@@ -58,7 +57,7 @@ class Lines:
         is_full: Array = self.counts == self.length
         return is_full
 
-    def reduced(self, ufunc: Any, entries: Array) -> Array:
+    def reduced(self, ufunc: np.ufunc, entries: Array) -> Array:
         """Entries, in order, combined by line."""
         if not self.ids.size:
             return entries[:0]

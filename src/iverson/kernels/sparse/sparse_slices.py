@@ -7,7 +7,7 @@ All other indexing goes by coordinates, in `sparse_moves`.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 from weakref import ref
 
 import numpy as np
@@ -20,15 +20,18 @@ from iverson.layouts.pattern_parts import Ends, is_line_of, joined, line, line_p
 from iverson.layouts.placement import Placement, placements
 from iverson.layouts.weak_tables import StillUsed
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
 Array = np.ndarray[Any, Any]
 
 
-def plain(x: Any) -> bool:
+def plain(x: Sparse) -> bool:
     """True if a value is one matrix of numbers in CSR or CSC."""
     return is_plain(x.pattern) and not x.dense_shape
 
 
-def is_plain(pattern: Any) -> bool:
+def is_plain(pattern: Pattern) -> TypeGuard[CompressedPattern]:
     """True if a pattern is that of one matrix in CSR or CSC."""
     return type(pattern) is CompressedPattern and pattern.blocks is None and pattern.ndim == 2
 
@@ -90,7 +93,7 @@ def embed(g: Sparse, key: Key, shape: Shape) -> Any:
     return put_back(g.pattern, ends, shape).value(g.values)
 
 
-def concat(values: list[Sparse], axis: int, shape: Shape, dtype: Any) -> Any:
+def concat(values: list[Sparse], axis: int, shape: Shape, dtype: DTypeLike) -> Any:
     """Matrices of one layout beside each other; NotImplemented for others."""
     patterns = [x.pattern for x in values]
     if (
@@ -165,7 +168,7 @@ def diagonal(x: Sparse, offset: int) -> Any:
     return pattern.value(x.values[at])
 
 
-def _diagonal(pattern: Any, offset: int) -> tuple[CooPattern, Array]:
+def _diagonal(pattern: CompressedPattern, offset: int) -> tuple[CooPattern, Array]:
     n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
     at = counting_sorts.diagonal(n, m, pattern.indptr, pattern.indices, -offset if pattern.axis else offset)
     indices = (at != 0).nonzero()[0]  # of flags, many times as fast as of numbers

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from iverson.core import entries
+from iverson.core.protocols import NDArray
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts.coo import CooPattern, of_nonzeros
-from iverson.layouts.layout_registry import Layout, layout_of, register
+from iverson.layouts.layout_registry import Layout, LayoutValue, layout_of, register
 from iverson.layouts.zero import Zero
 
 
@@ -23,10 +24,10 @@ class Box:
 
     __slots__ = ("inner", "region", "shape")
 
-    def __init__(self, shape: Shape, region: Region, inner: np.ndarray[Any, Any]) -> None:
+    def __init__(self, shape: Shape, region: Region, inner: LayoutValue) -> None:
         self.shape = shape
         self.region = region
-        self.inner = inner
+        self.inner: Any = inner
 
     @property
     def dtype(self) -> Any:
@@ -38,7 +39,7 @@ class Box:
     def read(self, region: Region) -> np.ndarray[Any, Any]:
         """The strided entries of ``region``: a view where it lies inside the box."""
         common = region.intersect(self.region)
-        part = self.inner[common.within(self.region).slices]
+        part: NDArray = self.inner[common.within(self.region).slices]
         if common == region:
             return part
         result = np.zeros(region.shape, self.dtype)
@@ -47,7 +48,7 @@ class Box:
         return result
 
 
-def boxed(shape: Shape, region: Region, inner: np.ndarray[Any, Any]) -> Any:
+def boxed(shape: Shape, region: Region, inner: NDArray) -> Any:
     """A box; `Zero` if the region is empty, the inner array if the region covers the shape."""
     if not region.size:
         return Zero(shape, inner.dtype)

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iverson.core import entries
+from iverson.core.protocols import NDArray
 from iverson.core.scalars import keep_where
 from iverson.core.shapes import Shape
 from iverson.layouts.box import Box
-from iverson.layouts.layout_registry import Layout, layout_of, register
+from iverson.layouts.layout_registry import Layout, LayoutValue, layout_of, register
 from iverson.layouts.packed import Packed
 from iverson.layouts.zero import Zero
 
-#: An array or a box of one; in compiled graphs, a value or a box of one.
-Values = Any
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class Once:
@@ -32,10 +33,10 @@ class Once:
 
     __slots__ = ("_function", "_result")
 
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self._function: Callable[[], Any] | None = function
+    def __init__(self, function: Callable[[], LayoutValue]) -> None:
+        self._function: Callable[[], LayoutValue] | None = function
 
-    def __call__(self) -> Any:
+    def __call__(self) -> LayoutValue:
         if self._function is not None:
             self._result = self._function()
             self._function = None
@@ -63,10 +64,15 @@ class Bracket:
     may_select = True
 
     def __init__(
-        self, values: Any, condition: Any, negated: bool = False, *, is_made: bool | None = False
+        self,
+        values: LayoutValue,
+        condition: LayoutValue | Callable[[], LayoutValue],
+        negated: bool = False,
+        *,
+        is_made: bool | None = False,
     ) -> None:
-        self.values = values
-        self._condition = (
+        self.values: Any = values
+        self._condition: Any = (
             Once(condition) if callable(condition) and type(condition) is not Once else condition
         )
         self.negated = negated
@@ -80,11 +86,11 @@ class Bracket:
         zero = Box(x.shape, x.region, zero) if type(x) is Box else zero
         return Bracket(zero, self._condition, self.negated)
 
-    def of(self, values: Values, is_made: bool | None) -> Bracket:
+    def of(self, values: LayoutValue, is_made: bool | None) -> Bracket:
         """Other values under the same condition, computed or not."""
         return Bracket(values, self._condition, self.negated, is_made=is_made)
 
-    def mapped(self, values: Values, move: Callable[[Any], Any]) -> Bracket:
+    def mapped(self, values: LayoutValue, move: Callable[..., LayoutValue]) -> Bracket:
         """Other values under a function of the condition, which is called if somebody asks for the result."""
         if not self.is_lazy:
             return Bracket(values, move(self.condition), self.negated, is_made=self.is_made)
@@ -125,7 +131,7 @@ class Bracket:
         return f"Bracket({self.values!r}, {'not ' * self.negated}{self.condition!r})"
 
 
-def of_packed(value: Any) -> Any:
+def of_packed(value: LayoutValue) -> Any:
     """Packed entries as a selection that is made; any other value is itself."""
     return (
         Bracket(layout_of(value).to_strided(value), value.mask, is_made=True)
@@ -134,7 +140,7 @@ def of_packed(value: Any) -> Any:
     )
 
 
-def as_selection(value: Any) -> Any:
+def as_selection(value: LayoutValue) -> Any:
     """Packed entries, or the entries of a box, as a selection that is made; any other value is itself."""
     if type(value) is not Box:
         return of_packed(value)
@@ -151,7 +157,7 @@ def held(value: Bracket) -> Any:
     return by_line(np.logical_not, condition)
 
 
-def by_line(f: Any, *conditions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def by_line(f: Callable[..., ArrayLike], *conditions: NDArray) -> np.ndarray[Any, Any]:
     """An elementwise function of arrays of one shape, once along axes on which none of them varies."""
     if 0 not in conditions[0].strides:
         return np.asarray(f(*conditions))
@@ -163,7 +169,7 @@ def by_line(f: Any, *conditions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.broadcast_to(f(*(c[once] for c in conditions)), shape)
 
 
-def select(value: Any) -> Any:
+def select(value: LayoutValue) -> Any:
     """The selection made: strided, or a box. Any other value is itself."""
     if type(value) is not Bracket:
         return value
@@ -183,7 +189,7 @@ def select(value: Any) -> Any:
     return value.values
 
 
-def is_finite(x: np.ndarray[Any, Any]) -> bool:
+def is_finite(x: NDArray) -> bool:
     """True only if all entries are finite; False too if their squares overflow in this one pass."""
     return math.isfinite(np.vdot(x, x).real)
 
@@ -221,7 +227,7 @@ def _buffers(value: Bracket) -> tuple[np.ndarray[Any, Any], ...]:
     return tuple(b for part in parts for b in layout_of(part).buffers(part))
 
 
-def _rebuild(value: Bracket, buffers: tuple[np.ndarray[Any, Any], ...]) -> Bracket:
+def _rebuild(value: Bracket, buffers: tuple[NDArray, ...]) -> Bracket:
     values, condition = (
         layout_of(part).rebuild(part, (buffer,))
         for part, buffer in zip((value.values, value.condition), buffers, strict=True)

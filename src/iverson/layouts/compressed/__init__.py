@@ -12,7 +12,7 @@ Import rule: in `layouts` it imports `pattern`, `coo`, `placement`, `counting_so
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 from weakref import ref
@@ -164,7 +164,7 @@ class CompressedPattern(Pattern):
         at[~there] = 0
         return at, there
 
-    def find_coordinates(self, at: Any) -> Array:
+    def find_coordinates(self, at: Sequence[Array]) -> Array:
         """Positions of the entries at rows and columns of a matrix of single entries; -1 if not stored."""
         n, m = self.grid[self.axis], self.grid[1 - self.axis]
         return counting_sorts.places(n, m, self.indptr, self.indices, at[self.axis], at[1 - self.axis])

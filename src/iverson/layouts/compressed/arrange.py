@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from iverson.layouts.compressed import KINDS, NAMES, CompressedPattern
 from iverson.layouts.layout_registry import Blocks, Layout, register
 from iverson.layouts.pattern import Array, Pattern, Sparse, addresses, check, stored, to_strided
 from iverson.layouts.placement import ByPattern, Padded, Source, WithEntries
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+T = TypeVar("T")
 
 
 def arranged(axis: int, pattern: Pattern, blocks: Blocks) -> tuple[Pattern, Source]:
@@ -40,7 +45,7 @@ def arranged(axis: int, pattern: Pattern, blocks: Blocks) -> tuple[Pattern, Sour
     return _compress(pattern.shape, lines[order], along[order], axis, None, pattern.index_dtype), order
 
 
-def _turned(rows: Sequence[Any]) -> list[Any]:
+def _turned(rows: Sequence[T]) -> list[T]:
     """A sequence with its last two in the other order."""
     return [*rows[:-2], rows[-1], rows[-2]]
 
@@ -126,7 +131,7 @@ def _by_block(pattern: Pattern, axis: int, blocks: tuple[int, int], grid: tuple[
 
 
 def _compress(
-    shape: Shape, lines: Array, indices: Array, axis: int, blocks: Blocks, dtype: Any
+    shape: Shape, lines: Array, indices: Array, axis: int, blocks: Blocks, dtype: DTypeLike
 ) -> CompressedPattern:
     """A pattern of sorted lines."""
     count = prod(shape[:-2]) * (shape[-2 + axis] // (blocks[axis] if blocks else 1))

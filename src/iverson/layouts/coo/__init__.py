@@ -7,7 +7,7 @@ stored so. In `layouts` it imports `pattern`, `placement`, `counting_sorts` and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -30,6 +30,9 @@ from iverson.layouts.pattern import (
 )
 from iverson.layouts.placement import ByPattern
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
 
 class CooPattern(Pattern):
     """``indices`` of shape (sparse axes, count); ``distinct`` says that no column occurs twice.
@@ -48,7 +51,7 @@ class CooPattern(Pattern):
         self._source: Any = None
 
     @staticmethod
-    def of_keys(keys: Array, shape: Shape, dtype: Any = np.int64) -> CooPattern:
+    def of_keys(keys: Array, shape: Shape, dtype: DTypeLike = np.int64) -> CooPattern:
         """The pattern of increasing addresses."""
         pattern = CooPattern(shape, coordinates_of(keys, shape, dtype), True)
         pattern._facts |= {"keys": keys, "sorted": (keys, slice(None))}
@@ -179,7 +182,7 @@ class Coo(Sparse):
 CooPattern.kind = Coo
 
 
-def coalesced(value: Any, ordered: bool = False) -> Any:
+def coalesced(value: Sparse, ordered: bool = False) -> Any:
     """A sparse value with entries stored once: repeats summed (and in row-major order, if ``ordered``)."""
     pattern = value.pattern
     if pattern.coalesced if ordered and type(value) is Coo else pattern.distinct:

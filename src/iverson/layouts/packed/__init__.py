@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import Shape
 from iverson.layouts.layout_registry import Layout, layout_of, register
 
@@ -19,7 +20,7 @@ class Packed:
 
     __slots__ = ("mask", "values")
 
-    def __init__(self, mask: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> None:
+    def __init__(self, mask: NDArray, values: NDArray) -> None:
         self.mask = mask
         self.values = values
 

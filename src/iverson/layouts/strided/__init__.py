@@ -8,13 +8,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from math import prod
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from iverson.core.dispatch import Plain, plain, value_of
+from iverson.core.dispatch import Handle, Plain, plain, value_of
+from iverson.core.protocols import NDArray
 from iverson.core.shapes import Shape
-from iverson.layouts.layout_registry import Layout, register
+from iverson.layouts.layout_registry import Layout, LayoutValue, register
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 #: The type of its values. Subclasses (memory maps, matrices) are not: they become it on the way in.
 Strided = np.ndarray
@@ -22,7 +26,7 @@ Strided = np.ndarray
 ALIGNMENT = 64
 
 
-def aligned_empty(shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:
+def aligned_empty(shape: Shape, dtype: DTypeLike) -> np.ndarray[Any, Any]:
     """An uninitialised C-contiguous array whose first byte is 64-byte aligned, so that peers can share it."""
     dtype = np.dtype(dtype)
     size = prod(shape) * dtype.itemsize
@@ -32,14 +36,14 @@ def aligned_empty(shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:
     return result
 
 
-def aligned_zeros(shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:
+def aligned_zeros(shape: Shape, dtype: DTypeLike) -> np.ndarray[Any, Any]:
     """Zeros in memory aligned as by `aligned_empty`."""
     result = aligned_empty(shape, dtype)
     result.fill(0)
     return result
 
 
-def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def read_only(array: NDArray) -> np.ndarray[Any, Any]:
     """A view that cannot be written to, for users of a buffer that others may need."""
     view = array.view()
     view.flags.writeable = False
@@ -51,12 +55,12 @@ def is_strided(value: Any) -> TypeGuard[np.ndarray[Any, Any]]:
     return type(value) is np.ndarray
 
 
-def are_strided(values: Iterable[Any]) -> bool:
+def are_strided(values: Iterable[LayoutValue]) -> TypeGuard[Iterable[NDArray]]:
     """True if all values are in the strided layout."""
     return set(map(type, values)) <= _TYPE
 
 
-def strided_operands(args: Iterable[Any]) -> Plain | None:
+def strided_operands(args: Iterable[Handle | complex]) -> Plain | None:
     """The result of `plain` for operands that are all handles of strided values; None where they are not."""
     return plain(args, np.ndarray)
 
@@ -64,7 +68,7 @@ def strided_operands(args: Iterable[Any]) -> Plain | None:
 _TYPE = {np.ndarray}
 
 
-def _references(array: np.ndarray[Any, Any]) -> int:
+def _references(array: NDArray) -> int:
     return sys.getrefcount(array)
 
 
@@ -79,12 +83,12 @@ def _references_of_one_owner() -> int:
 _ONE_OWNER = _references_of_one_owner()
 
 
-def has_one_owner(array: np.ndarray[Any, Any]) -> bool:
+def has_one_owner(array: NDArray) -> bool:
     """True if nothing but one owner and a local name of the caller refers to the array."""
     return sys.getrefcount(array) <= _ONE_OWNER
 
 
-def holds_alone(x: Any) -> bool:
+def holds_alone(x: Handle) -> bool:
     """True if nobody but this handle can read its strided buffer, so that it may be written.
 
     An aligned array is the only view of a raw buffer: then nobody else may hold that either.
@@ -98,7 +102,7 @@ def holds_alone(x: Any) -> bool:
     return type(base) is np.ndarray and base.base is None and base.flags.owndata and has_one_owner(base)
 
 
-def _check(value: np.ndarray[Any, Any]) -> None:
+def _check(value: NDArray) -> None:
     assert type(value) is np.ndarray
     assert value.dtype.isnative
 

@@ -6,7 +6,7 @@ It is a gradient that never arrived, and the constant that annihilates its produ
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from iverson.core.shapes import Shape
 from iverson.layouts.coo import CooPattern
 from iverson.layouts.layout_registry import Layout, register
 from iverson.layouts.pattern import index_dtype
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 
 class Zero:
@@ -27,7 +30,7 @@ class Zero:
 
     __slots__ = ("dtype", "shape", "stored")
 
-    def __init__(self, shape: Shape, dtype: Any, stored: Any = None) -> None:
+    def __init__(self, shape: Shape, dtype: DTypeLike, stored: Any = None) -> None:
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.stored = stored

@@ -49,6 +49,7 @@ def at_step(s: Statement, index: int, axis: Var) -> Statement:
     if lag.terms or not lag.const:  # data say which step: it is written before that one's turn
         return s
     step = axis - lag.const  # the step that writes there
+    assert axis.hi is not None
     inside = step < as_expr(axis.hi) if lag.const < 0 else step >= 0
     new = s.mapped(lambda e: substitute([e], {axis: step})[0])
     write = tuple(axis if k == index else w for k, w in enumerate(new.write))

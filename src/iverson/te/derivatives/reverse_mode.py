@@ -123,7 +123,7 @@ def differentiate(
     )
 
 
-def _check_override(override: Any) -> None:
+def _check_override(override: Override) -> None:
     """Raises ArgumentTypeError unless it is ``{tensor: ([deps], fn)}``."""
     entries = override.items() if isinstance(override, Mapping) else [(None, override)]
     for tensor, pair in entries:
@@ -387,8 +387,8 @@ def _copy(tensor: Tensor) -> Statement:
     return Statement(None, axes, tensor[axes], Domain(axes), "sum")
 
 
-def _as_tensors(value: Any, argument: str) -> list[Tensor]:
-    tensors = list(value) if isinstance(value, (list, tuple)) else [value]
+def _as_tensors(value: Tensor | Sequence[Tensor], argument: str) -> list[Tensor]:
+    tensors: list[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
     for t in tensors:
         if not isinstance(t, Tensor):
             raise ArgumentTypeError(operation("differentiate"), argument, got=repr(t), expected="te tensors")
@@ -404,7 +404,9 @@ def _as_tensors(value: Any, argument: str) -> list[Tensor]:
     return tensors
 
 
-def _heads(outputs: list[Tensor], head: Any) -> list[Tensor | None] | None:
+def _heads(
+    outputs: list[Tensor], head: Tensor | Sequence[Tensor | None] | None
+) -> list[Tensor | None] | None:
     if head is None:
         if len(outputs) > 1:
             raise ArgumentError(
@@ -415,7 +417,7 @@ def _heads(outputs: list[Tensor], head: Any) -> list[Tensor | None] | None:
                 remedy="take the Jacobian of one output at a time",
             )
         return None
-    heads = list(head) if isinstance(head, (list, tuple)) else [head]
+    heads: list[Any] = list(head) if isinstance(head, (list, tuple)) else [head]
     present = [h for h in heads if h is not None]
     if len(heads) != len(outputs) or not present:
         raise ArgumentError(

@@ -106,6 +106,7 @@ def _nested(
     for v in axes:
         axis_chain = chains.get(v)
         if axis_chain is None:
+            assert v.hi is not None
             order.append(For(v, as_expr(v.lo), as_expr(v.hi), 1, ()))
             continue
         at = [k for k, i in enumerate(axis_chain.items) if isinstance(i, For) and i.var is v]

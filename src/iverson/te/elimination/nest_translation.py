@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -203,8 +202,9 @@ class Translation:
     def name(self, v: Var) -> str:
         return self.names.setdefault(v, f"i{len(self.names)}")
 
-    def index(self, n: Any) -> Expr:
+    def index(self, n: Extent | None) -> Expr:
         """A bound of an axis."""
+        assert n is not None
         n = normal_extent(n)
         if isinstance(n, Expr) and n in self.sizes.names:
             return nodes.Size(self.sizes.names[n])
@@ -323,7 +323,7 @@ def _compiles(e: Expr) -> bool:
     return True
 
 
-def as_int(n: Any) -> int:
+def as_int(n: Extent | None) -> int:
     """An extent of a bound program."""
     if isinstance(n, Const):
         n = n.value

@@ -275,6 +275,7 @@ def _pinned(s: Statement) -> Statement:
         for v in filter(_has_values, s.domain.axes):
             by = c.form.coefficient(v)
             bound = (c.form - make(0, {v: by})).scaled(-by)
+            assert v.hi is not None
             ends = {-1: as_expr(v.lo), 1: as_expr(v.hi) - 1}  # v is at most its first, at least its last
             if by in ends and bound == affine_of(ends[by]):
                 only[v] = k = ends[by]

@@ -38,13 +38,13 @@ class Guards(Set[Expr]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Guards) and self._held.keys() == other._held.keys()
 
-    def __and__(self, other: Set[Any]) -> Guards:
+    def __and__(self, other: Set[Expr]) -> Guards:
         return Guards(c for c in self if c in other)
 
     def __or__(self, other: Set[Any]) -> Guards:
         return Guards((*self, *other)) if other else self
 
-    def __sub__(self, other: Set[Any]) -> Guards:
+    def __sub__(self, other: Set[Expr]) -> Guards:
         return Guards(c for c in self if c not in other)
 
 

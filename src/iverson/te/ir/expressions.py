@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, TypeAlias, TypeVar
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IndexingError
 from iverson.expr.build import apply, as_expr, cast, simplified_with
-from iverson.expr.nodes import Const, DType, Expr, Source, postorder
+from iverson.expr.nodes import Const, DType, Expr, ExprLike, Source, postorder
 
 Item = TypeVar("Item")
 #: What a size is taken to be where nothing else is known.
@@ -101,6 +101,8 @@ class Reduce(Expr):
 
 
 Extent = int | Expr
+#: What stands for an extent where one is expected.
+ExtentLike: TypeAlias = SupportsIndex | Expr
 
 
 class Tensor(Source):
@@ -118,7 +120,7 @@ class Tensor(Source):
     def ndim(self) -> int:
         return len(self.shape)
 
-    def __getitem__(self, indices: Any) -> Expr:
+    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
         index_tuple = indices if isinstance(indices, tuple) else (indices,)
         if len(index_tuple) != len(self.shape):
             raise IndexingError(
@@ -187,7 +189,7 @@ class Placeholder(Tensor):
     __slots__ = ()
 
 
-def as_index(value: Any, operation: str) -> Expr:
+def as_index(value: ExprLike, operation: str) -> Expr:
     """An expression that can stand as an index: an integer, cast to int64."""
     index = as_expr(value, operation)
     if index.dtype.kind not in "iu":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iverson.core.python import locks
 from iverson.expr.affine import Affine
@@ -26,6 +26,9 @@ from iverson.te.ir.index_arithmetic import (
     negation,
 )
 from iverson.te.ir.nodes import For, If, Point, Walk
+
+if TYPE_CHECKING:
+    from islpy import AstExpr, AstNode
 
 #: What isl is asked at most: dimensions, constraints, floors, the size of coefficients, and how many
 #: atoms of one constraint have a coefficient other than 1 and -1 (7 in one took minutes, 4 a blink).
@@ -193,7 +196,7 @@ def _loops_of_text(text: str, starts: tuple[Extent, ...]) -> tuple[tuple[Var, ..
         return axes, tuple(_walk_of(tree, axes, {}))
 
 
-def _points_of(tree: Any, count: int) -> Any:
+def _points_of(tree: AstNode, count: int) -> Any:
     """The set of the points that isl's loops visit: islpy 2026.2.2 leaves out points of some with strides."""
     isl = _isl()
     at = [f"p{k}" for k in range(count)]
@@ -205,7 +208,7 @@ def _points_of(tree: Any, count: int) -> Any:
     return points
 
 
-def _visits(node: Any) -> list[tuple[list[str], list[str]]]:
+def _visits(node: AstNode) -> list[tuple[list[str], list[str]]]:
     """(iterators, conditions) around each point of isl's loops, as text that isl can read."""
     isl = _isl()
     kind = node.get_type()
@@ -243,15 +246,16 @@ _TEXTS = {
 }  # fmt: skip
 
 
-def _text_of(e: Any) -> str:
+def _text_of(e: AstExpr) -> str:
     isl = _isl()
     kind = e.get_type()
     if kind == isl.ast_expr_type.int:
         return str(e.get_val().to_python())
     if kind == isl.ast_expr_type.id:
-        return e.get_id().get_name()  # type: ignore[no-any-return]
+        return e.get_id().get_name()
     args = [_text_of(e.get_op_arg(k)) for k in range(e.get_op_n_arg())]
-    name = e.get_op_type().name
+    op_type: Any = e.get_op_type()
+    name = op_type.name
     if name == "minus":
         return f"(-{args[0]})"
     return reduce(_TEXTS[name].format, args)
@@ -265,7 +269,7 @@ def _iterators(count: int) -> Any:
     return names
 
 
-def _walk_of(node: Any, axes: Sequence[Var], names: dict[str, Expr]) -> list[Walk]:
+def _walk_of(node: AstNode, axes: Sequence[Var], names: dict[str, Expr]) -> list[Walk]:
     isl = _isl()
     kind = node.get_type()
     if kind == isl.ast_node_type.block:
@@ -287,7 +291,7 @@ def _walk_of(node: Any, axes: Sequence[Var], names: dict[str, Expr]) -> list[Wal
     return [Point(tuple(_expr_of(call.get_op_arg(k + 1), names) for k in range(len(axes))))]
 
 
-def _walk_of_for(node: Any, axes: Sequence[Var], names: dict[str, Expr]) -> list[Walk]:
+def _walk_of_for(node: AstNode, axes: Sequence[Var], names: dict[str, Expr]) -> list[Walk]:
     isl = _isl()
     name = node.for_get_iterator().get_id().get_name()
     lower = _expr_of(node.for_get_init(), names)
@@ -309,7 +313,7 @@ def _folded(e: Expr) -> Expr:
     return expr_of(affine_of(e))
 
 
-def _expr_of(e: Any, names: dict[str, Expr]) -> Expr:
+def _expr_of(e: AstExpr, names: dict[str, Expr]) -> Expr:
     isl = _isl()
     kind = e.get_type()
     if kind == isl.ast_expr_type.int:

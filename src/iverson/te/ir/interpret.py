@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
+from iverson.core.protocols import DType
 from iverson.core.scalars import SCALARS, converted
 from iverson.expr.build import applied, as_expr, index
 from iverson.expr.function_facts import COMBINE, identity
@@ -26,6 +27,9 @@ from iverson.te.ir.half_rounding import in_single
 from iverson.te.ir.nodes import For, If, Point, Program, Recurrence, Statement, Walk, recurrence_of
 from iverson.te.ir.ragged_axes import BadBound, Bounds, bounds_in, is_ragged, out_of_range
 from iverson.te.ir.verify import unproven_reads, unproven_writes
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Array = np.ndarray[Any, Any]
 #: Points of a statement up to which the first that reads outside of a tensor is looked for.
@@ -47,7 +51,9 @@ class Visits:
     empty: int = 0
 
 
-def run(program: Program, inputs: Sequence[Any], visits: list[Visits] | None = None) -> tuple[Array, ...]:
+def run(
+    program: Program, inputs: Sequence[ArrayLike], visits: list[Visits] | None = None
+) -> tuple[Array, ...]:
     """The program's outputs for arrays in the order of ``program.inputs``.
 
     ``visits`` receives one record per statement. Raises ShapeError where an array does not fit its
@@ -85,7 +91,7 @@ def _start(tensor: Tensor, combine: str, values: Values) -> Array:
     return values[tensor]
 
 
-def start(combine: str, dtype: np.dtype[Any]) -> Any:
+def start(combine: str, dtype: DType) -> Any:
     """Initial value of a Compute's entries, before its statements run: of positions, -1."""
     return -1 if combine.startswith("arg") else identity(combine, dtype)
 
@@ -170,6 +176,7 @@ def _at_sizes(statement: Statement, sizes: Mapping[Expr, int]) -> Statement:
     new: dict[Expr, Expr] = {n: index(k) for n, k in sizes.items()}
     axes: dict[Expr, Var] = {}
     for v in statement.domain.axes:
+        assert v.hi is not None
         low, high = (substitute([as_expr(n)], new)[0] for n in (v.lo, v.hi))
         axes[v] = Var(v.name, _constant(low), _constant(high), v.kind)
     return replace(statement.mapped(replacing({**new, **axes}), tuple(axes.values())), walk=None)
@@ -454,7 +461,7 @@ def _combine_position(combine: str, out: Array, at: Array, body: Array, position
             out[entry] = position[k]
 
 
-def _better(combine: str, new: Any, old: Any) -> bool:
+def _better(combine: str, new: float, old: float) -> bool:
     if np.isnan(old):
         return False
     return bool(np.isnan(new) or (new > old if combine == "argmax" else new < old))

@@ -80,14 +80,14 @@ only); `interpret.run` is the oracle.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.expr.build import const
-from iverson.expr.nodes import Const, DType, Expr, postorder, producers_first
+from iverson.expr.nodes import Const, DType, Expr, ExprLike, postorder, producers_first
 from iverson.te.ir.expressions import (
     Extent,
     Placeholder,
@@ -154,7 +154,7 @@ class Compute(Tensor):
         """Set the statements of this tensor."""
         self.statements = tuple(replace(s, out=self) for s in statements)
 
-    def __getitem__(self, indices: Any) -> Expr:
+    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
         entry = super().__getitem__(indices)
         return entry if self.statements or self.recurrence is not None else const(0, self.dtype)
 
@@ -333,10 +333,10 @@ def _structural_key(program: Program) -> str:
     numbers: dict[object, int] = {}
     digest = hashlib.sha256()
 
-    def number(item: object) -> str:
+    def number(item: Tensor | Recurrence | Expr) -> str:
         return str(numbers.setdefault(item, len(numbers)))
 
-    def emit(*parts: object) -> None:
+    def emit(*parts: str | int | Sequence[str]) -> None:
         digest.update(repr(parts).encode())
 
     def expression(roots: Iterable[Expr]) -> list[str]:
@@ -359,7 +359,7 @@ def _structural_key(program: Program) -> str:
                 emit(type(node).__name__, getattr(node, "name", ""), node.dtype.str, below)
         return [number(r) for r in roots]
 
-    def extent(n: object) -> str:
+    def extent(n: Extent | None) -> str:
         return f"%{expression((n,))[0]}" if isinstance(n, Expr) else repr(n)
 
     def tensor(t: Tensor) -> str:
@@ -434,9 +434,9 @@ def _read_by(unit: Tensor | Recurrence) -> list[Tensor | Recurrence]:
     return [u for s in statements for r in s.reads if (u := unit_of(r.tensor)) is not unit]
 
 
-def as_tensors(value: Any, caller: str, argument: str) -> tuple[Tensor, ...]:
+def as_tensors(value: Tensor | Iterable[Tensor], caller: str, argument: str) -> tuple[Tensor, ...]:
     """One tensor or several as a tuple. Raises ArgumentTypeError for anything else."""
-    tensors = tuple(value) if isinstance(value, Iterable) else (value,)
+    tensors: tuple[Any, ...] = tuple(value) if isinstance(value, Iterable) else (value,)
     for k, t in enumerate(tensors):
         if not isinstance(t, Tensor):
             raise ArgumentTypeError(

@@ -6,12 +6,15 @@ The derivative rules of `iverson.core.scalars` are written against a namespace l
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iverson.core.errors import NameMissingError
 from iverson.core.scalars import SCALARS
 from iverson.expr.build import apply, as_expr, const, select
-from iverson.expr.nodes import Expr
+from iverson.expr.nodes import Expr, ExprLike
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 
 class Functions:
@@ -26,7 +29,7 @@ class Functions:
         if name not in SCALARS:
             raise NameMissingError("te.F", name, expected=f"one of {', '.join(sorted(SCALARS))}")
 
-        def function(*args: Any) -> Expr:
+        def function(*args: ExprLike) -> Expr:
             return apply(name, *args)
 
         function.__name__ = name
@@ -37,28 +40,28 @@ class Functions:
     def __dir__(self) -> list[str]:
         return [*SCALARS, "bracket", "nan_at", "or_nan", "shared_at_ties", "where"]
 
-    def where(self, condition: Any, then: Any, other: Any) -> Expr:
+    def where(self, condition: ExprLike, then: ExprLike, other: ExprLike) -> Expr:
         """``then`` where the condition holds, else ``other``."""
         return select(condition, then, other)
 
-    def bracket(self, condition: Any, x: Any, negated: bool = False) -> Expr:
+    def bracket(self, condition: ExprLike, x: ExprLike, negated: bool = False) -> Expr:
         """``x`` where the condition holds (does not, if ``negated``), else 0."""
         zero = const(0, as_expr(x).dtype)
         return select(condition, zero, x) if negated else select(condition, x, zero)
 
-    def nan_at(self, x: Any, t: Any) -> Expr:
+    def nan_at(self, x: ExprLike, t: Expr | complex) -> Expr:
         """``t``, and nan where ``x`` is nan."""
         return select(apply("isnan", x), t * math.nan, t)
 
-    def or_nan(self, condition: Any, x: Any) -> Expr:
+    def or_nan(self, condition: ExprLike, x: ExprLike) -> Expr:
         """The condition, true also where ``x`` is nan."""
         return apply("logical_or", condition, apply("isnan", x))
 
-    def shared_at_ties(self, a: Any, b: Any, t: Any) -> Expr:
+    def shared_at_ties(self, a: ExprLike, b: ExprLike, t: Expr | complex) -> Expr:
         """``t``, and half of it where ``a`` and ``b`` are equal."""
         return select(apply("equal", a, b), 0.5 * t, t)
 
-    def astype(self, x: Any, dtype: Any) -> Expr:
+    def astype(self, x: ExprLike, dtype: DTypeLike) -> Expr:
         """An expression in another dtype."""
         return as_expr(x).astype(dtype)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from iverson.core.errors import ArgumentTypeError, described
+from iverson.core.protocols import DType
 from iverson.core.python.caller import user_frame
+
+#: A parameter of an op that is no tensor: a number, a string, a dtype or a tuple of them.
+Constant: TypeAlias = "complex | str | np.generic | DType | type | tuple[Constant, ...] | None"
 
 
 def user_line() -> str:
@@ -29,7 +33,7 @@ def operation(function: str, name: str = "") -> str:
     return f"te.{function}{f' {name!r}' if name else ''}{f' ({line})' if line else ''}"
 
 
-def check_constants(operation: str, params: Mapping[str, Any]) -> None:
+def check_constants(operation: str, params: Mapping[str, Constant]) -> None:
     """Raises ArgumentTypeError for a parameter of an op that is an array."""
     for name, value in params.items():
         if hasattr(value, "shape") and not isinstance(value, np.generic | np.dtype | type):

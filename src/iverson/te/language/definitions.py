@@ -9,17 +9,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
 from iverson.core.inputs.arguments import as_function
+from iverson.core.protocols import DType
 from iverson.core.python.caller import assigned_name
 from iverson.core.shapes import as_int, check_choice
 from iverson.expr.build import apply, as_expr, cast, select
-from iverson.expr.nodes import Const, Expr, postorder
+from iverson.expr.nodes import Const, Expr, ExprLike, postorder
 from iverson.te.ir.expressions import (
     Extent,
+    ExtentLike,
     Placeholder,
     Reduce,
     Tensor,
@@ -44,12 +46,27 @@ from iverson.te.ir.verify import check_definition
 from iverson.te.language.injectivity import is_injective
 from iverson.te.language.stages import check_scope, define, staged
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+#: Tensors that stand in the place of others.
+Replaced = TypeVar("Replaced", bound=Tensor)
+#: A shape, or its only extent; the bounds of an axis, a pair or an extent; the ranges of several axes.
+ShapeLike: TypeAlias = ExtentLike | Sequence[ExtentLike]
+Bounds: TypeAlias = ExtentLike | Sequence[ExtentLike]
+Range: TypeAlias = ExtentLike | Callable[..., Bounds]
+DomainLike: TypeAlias = Range | Sequence[Range]
+Axes: TypeAlias = Var | Sequence[Var]
+#: What a scatter writes, after where; what defines the entries of a compute or a scatter.
+Write: TypeAlias = "tuple[ExprLike | tuple[ExprLike, ...], ExprLike]"
+Definition: TypeAlias = "Callable[..., ExprLike | Write]"
+
 _counter = count()
 #: How a scatter may combine.
 SCATTERS = ("sum", "prod", "max", "min", "assign")
 
 
-def placeholder(shape: Any, dtype: Any = dtypes.default_float, name: str = "") -> Placeholder:
+def placeholder(shape: ShapeLike, dtype: DTypeLike = dtypes.default_float, name: str = "") -> Placeholder:
     """An input of the given shape (ints and sizes from `var`) and dtype.
 
     >>> placeholder((2, 3), "float32", "A")
@@ -65,7 +82,7 @@ def var(name: str = "") -> Var:
     return Var(name or _fresh("n"), 0, None, "size")
 
 
-def reduce_axis(bounds: Any, name: str = "") -> Var:
+def reduce_axis(bounds: Bounds, name: str = "") -> Var:
     """An axis to reduce over: ``(lo, hi)``, hi exclusive, or an extent.
 
     The bounds may depend on other indices, also through integer tensors: a *ragged* axis. It is made where
@@ -107,7 +124,7 @@ def reduce_axis(bounds: Any, name: str = "") -> Var:
     return Var(name or _fresh("k"), lo, hi, "reduce")
 
 
-def _bounds(bounds: Any, site: str, argument: str) -> tuple[Extent, Extent]:
+def _bounds(bounds: Bounds, site: str, argument: str) -> tuple[Extent, Extent]:
     """``(lo, hi)`` or an extent as a pair."""
     pair = tuple(bounds) if isinstance(bounds, (tuple, list)) else (0, bounds)
     if len(pair) != 2:
@@ -120,7 +137,11 @@ def _bounds(bounds: Any, site: str, argument: str) -> tuple[Extent, Extent]:
 
 
 def compute(
-    shape: Any, fcompute: Callable[..., Any], name: str = "", dtype: Any = None, domain: Any = None
+    shape: ShapeLike,
+    fcompute: Callable[..., ExprLike],
+    name: str = "",
+    dtype: DTypeLike | None = None,
+    domain: DomainLike | None = None,
 ) -> Compute:
     """The tensor whose entry at ``i, j, ...`` is ``fcompute(i, j, ...)``.
 
@@ -192,9 +213,9 @@ def compute(
 
 
 def scatter(
-    shape: Any,
-    domain: Any,
-    fscatter: Callable[..., tuple[Any, Any]],
+    shape: ShapeLike,
+    domain: DomainLike,
+    fscatter: Callable[..., Write],
     name: str = "",
     combine: str = "sum",
 ) -> Compute:
@@ -251,8 +272,8 @@ def scatter(
 def _scattered(
     extents: tuple[Extent, ...],
     axes: tuple[Var, ...],
-    indices: Sequence[Any],
-    value: Any,
+    indices: Sequence[ExprLike],
+    value: ExprLike,
     name: str,
     combine: str,
     site: str,
@@ -286,7 +307,7 @@ def _scattered(
     return tensor
 
 
-def _points(function: Callable[..., Any], domain: Any, site: str) -> tuple[Var, ...]:
+def _points(function: Definition, domain: DomainLike, site: str) -> tuple[Var, ...]:
     """The axes of a scatter: of extents, or of bounds as functions of the axes before."""
     ranges = tuple(domain) if isinstance(domain, (tuple, list)) else (domain,)
     plain = shape_of([0 if callable(n) else n for n in ranges], site, "domain")
@@ -297,7 +318,7 @@ def _points(function: Callable[..., Any], domain: Any, site: str) -> tuple[Var, 
     return tuple(axes)
 
 
-def _reduction(combine: str, body: Any, axis: Any, dtype: Any = None) -> Expr:
+def _reduction(combine: str, body: ExprLike, axis: Axes, dtype: DTypeLike | None = None) -> Expr:
     site = operation(combine)
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     for v in axes:
@@ -314,12 +335,12 @@ def _reduction(combine: str, body: Any, axis: Any, dtype: Any = None) -> Expr:
     return Reduce(combine, ranged_axes, e, where)
 
 
-def _total_dtype(dtype: Any) -> Any:
+def _total_dtype(dtype: DType) -> Any:
     """Dtype of sums and products of a dtype, as in NumPy: for integers, the widest of their kind."""
     return {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}.get(dtype.kind, dtype)
 
 
-def sum(body: Any, axis: Any, dtype: Any = None) -> Expr:
+def sum(body: ExprLike, axis: Axes, dtype: DTypeLike | None = None) -> Expr:
     """The sum of ``body`` over one or several reduction axes.
 
     ``dtype`` is that of the terms and of the sum: by default that of ``body``, of integers and bools int64 or
@@ -332,22 +353,22 @@ def sum(body: Any, axis: Any, dtype: Any = None) -> Expr:
     return _reduction("sum", body, axis, dtype)
 
 
-def prod(body: Any, axis: Any, dtype: Any = None) -> Expr:
+def prod(body: ExprLike, axis: Axes, dtype: DTypeLike | None = None) -> Expr:
     """The product of ``body`` over one or several reduction axes; ``dtype`` as of `sum`."""
     return _reduction("prod", body, axis, dtype)
 
 
-def max(body: Any, axis: Any) -> Expr:
+def max(body: ExprLike, axis: Axes) -> Expr:
     """The largest value of ``body``, nan if there is one; its gradient is the first largest's."""
     return _reduction("max", body, axis)
 
 
-def min(body: Any, axis: Any) -> Expr:
+def min(body: ExprLike, axis: Axes) -> Expr:
     """The smallest value of ``body``, nan if there is one; its gradient is the first smallest's."""
     return _reduction("min", body, axis)
 
 
-def argmax(body: Any, axis: Any) -> Expr:
+def argmax(body: ExprLike, axis: Axes) -> Expr:
     """Position of the largest value of ``body`` in the box of the axes, row by row; the first of equals.
 
     The position counts from 0 whatever the axes' lower bounds. A nan counts as the largest. What goes with
@@ -367,17 +388,17 @@ def argmax(body: Any, axis: Any) -> Expr:
     return _reduction("argmax", body, axis)
 
 
-def argmin(body: Any, axis: Any) -> Expr:
+def argmin(body: ExprLike, axis: Axes) -> Expr:
     """Position of the smallest value of ``body``; see `argmax`."""
     return _reduction("argmin", body, axis)
 
 
-def if_then_else(condition: Any, then: Any, other: Any) -> Expr:
+def if_then_else(condition: ExprLike, then: ExprLike, other: ExprLike) -> Expr:
     """``then`` where the condition holds, else ``other``; only the side chosen is evaluated."""
     return select(condition, then, other)
 
 
-def bracket(condition: Any) -> Expr:
+def bracket(condition: ExprLike) -> Expr:
     """The Iverson bracket: 1 where the condition holds, 0 elsewhere. Its zeros are strong.
 
     >>> i = Var("i", 0, 3)
@@ -407,7 +428,7 @@ def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int | Expr]) -> tuple[Te
     return _rebuilt(tensors, values, {})
 
 
-def of_tensors(outputs: Sequence[Tensor], replacements: Mapping[Any, Tensor]) -> tuple[Tensor, ...]:
+def of_tensors(outputs: Sequence[Tensor], replacements: Mapping[Replaced, Tensor]) -> tuple[Tensor, ...]:
     """The outputs with other tensors in place of some that they are defined on, usually placeholders.
 
     So a definition that differentiates does so in its own operands, whatever these are made of.
@@ -416,7 +437,7 @@ def of_tensors(outputs: Sequence[Tensor], replacements: Mapping[Any, Tensor]) ->
 
 
 def _rebuilt(
-    tensors: Sequence[Tensor], values: Mapping[Expr, Expr], replacements: Mapping[Any, Tensor]
+    tensors: Sequence[Tensor], values: Mapping[Expr, Expr], replacements: Mapping[Replaced, Tensor]
 ) -> tuple[Tensor, ...]:
     """The tensors with values in place of sizes, and replacements in place of some tensors."""
     new_tensors = dict[Tensor, Tensor](replacements.items())
@@ -454,7 +475,7 @@ def _fresh(prefix: str) -> str:
     return assigned_name(2) or f"{prefix}{next(_counter)}"
 
 
-def _extent(n: Any, site: str, argument: str) -> Extent:
+def _extent(n: ExtentLike, site: str, argument: str) -> Extent:
     if isinstance(n, Expr):
         return n
     if not isinstance(n, int) or isinstance(n, bool):
@@ -471,7 +492,7 @@ def _extent(n: Any, site: str, argument: str) -> Extent:
     return n
 
 
-def _instead(n: Any) -> str:
+def _instead(n: ExtentLike | Tensor | range | float) -> str:
     """Remedy for a value that is no extent; "" if none is known."""
     if isinstance(n, Tensor):
         return f"an extent is known where an op is made: x.shape[0], or {n.name} after * in its parameters"
@@ -480,7 +501,7 @@ def _instead(n: Any) -> str:
     return "bounds of an axis are a pair, (lo, hi)" if isinstance(n, range) else ""
 
 
-def shape_of(shape: Any, site: str, argument: str = "shape") -> tuple[Extent, ...]:
+def shape_of(shape: ShapeLike, site: str, argument: str = "shape") -> tuple[Extent, ...]:
     entries = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     extents = tuple(_extent(n, site, argument) for n in entries)
     if any(isinstance(n, int) and n < 0 for n in extents):
@@ -488,12 +509,12 @@ def shape_of(shape: Any, site: str, argument: str = "shape") -> tuple[Extent, ..
     return extents
 
 
-def _axes(function: Callable[..., Any], extents: tuple[Extent, ...], site: str) -> tuple[Var, ...]:
+def _axes(function: Definition, extents: tuple[Extent, ...], site: str) -> tuple[Var, ...]:
     names = _names(function, extents, site)
     return tuple(Var(name, 0, n) for name, n in zip(names, extents, strict=True))
 
 
-def _names(function: Callable[..., Any], extents: tuple[Extent, ...], site: str) -> list[str]:
+def _names(function: Definition, extents: tuple[Extent, ...], site: str) -> list[str]:
     """Names of the indices that a function takes, one for each extent."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
@@ -520,6 +541,6 @@ def _staged(e: Expr, axes: tuple[Var, ...], where: tuple[Expr, ...], name: str, 
     return staged(e, name, site, where) if where else define(e, axes, name, site)[axes]
 
 
-def clamp(index: Any, lo: Any, hi: Any) -> Expr:
+def clamp(index: ExprLike, lo: ExprLike, hi: ExprLike) -> Expr:
     """An index (or value) limited to the range from ``lo`` to ``hi``, both included."""
     return apply("minimum", apply("maximum", index, lo), hi)

@@ -11,21 +11,27 @@ As in TVM's scan (tvm.te.scan), of which this is a form without separate placeho
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, described
 from iverson.core.inputs.arguments import as_flag, as_function
+from iverson.core.protocols import DType
 from iverson.core.python.caller import assigned_name
 from iverson.expr.build import as_expr, cast, select
-from iverson.expr.nodes import Expr, producers_first
+from iverson.expr.nodes import Expr, ExprLike, producers_first
 from iverson.expr.print import text
 from iverson.te.ir.expressions import Extent, Read, Tensor, Var, substitute
 from iverson.te.ir.index_arithmetic import affine_of, is_range, same_extent
 from iverson.te.ir.nodes import Compute, Recurrence, Statement, recurrence_of
 from iverson.te.ir.source_site import operation
-from iverson.te.language.definitions import shape_of
+from iverson.te.language.definitions import ShapeLike, shape_of
 from iverson.te.language.nonlinear_reductions import has_tree, linear_statements
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+T = TypeVar("T")
 
 
 class State(Tensor):
@@ -34,12 +40,12 @@ class State(Tensor):
     __slots__ = ("before", "label", "reverse")
 
     def __init__(
-        self, shape: tuple[Extent, ...], dtype: Any, name: str, before: Tensor | Expr, reverse: bool
+        self, shape: tuple[Extent, ...], dtype: DType, name: str, before: Tensor | Expr, reverse: bool
     ) -> None:
         super().__init__(shape, dtype, name or "state")
         self.before, self.reverse, self.label = before, reverse, name
 
-    def __getitem__(self, indices: Any) -> Expr:
+    def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
         read = super().__getitem__(indices)
         assert isinstance(read, Read)
         step, entry_indices = read.indices[0], read.indices[1:]
@@ -56,8 +62,8 @@ def scan(
     shape: Extent | tuple[Extent, ...],
     fscan: Callable[[Tensor], Compute],
     name: str = "",
-    init: Any = 0,
-    dtype: Any = None,
+    init: ExprLike = 0,
+    dtype: DTypeLike | None = None,
     reverse: bool = False,
 ) -> Compute: ...
 
@@ -67,18 +73,18 @@ def scan(
     shape: list[tuple[Extent, ...]],
     fscan: Callable[..., tuple[Compute, ...]],
     name: str = "",
-    init: Any = 0,
-    dtype: Any = None,
+    init: ExprLike | Sequence[ExprLike] = 0,
+    dtype: DTypeLike | Sequence[DTypeLike | None] | None = None,
     reverse: bool = False,
 ) -> tuple[Compute, ...]: ...
 
 
 def scan(
-    shape: Any,
-    fscan: Callable[..., Any],
+    shape: ShapeLike | Sequence[ShapeLike],
+    fscan: Callable[..., Compute | tuple[Compute, ...]],
     name: str = "",
-    init: Any = 0,
-    dtype: Any = None,
+    init: ExprLike | Sequence[ExprLike] = 0,
+    dtype: DTypeLike | Sequence[DTypeLike | None] | None = None,
     reverse: bool = False,
 ) -> Compute | tuple[Compute, ...]:
     """Tensors defined step by step along their first axis.
@@ -141,14 +147,15 @@ def scan(
     as_function(fscan, site, "fscan")
     reverse = as_flag(reverse, site, "reverse")
     is_multiple = isinstance(shape, (list, tuple)) and any(isinstance(n, (list, tuple)) for n in shape)
-    shapes = [shape_of(s, site) for s in (shape if is_multiple else (shape,))]
+    each: Any = shape if is_multiple else (shape,)
+    shapes = [shape_of(s, site) for s in each]
     _check_steps(shapes, site)
     inits, state_dtypes = (
         _of_each(x, len(shapes) if is_multiple else 0, argument, site)
         for argument, x in (("init", init), ("dtype", dtype))
     )
 
-    def defined(dtypes_of: Sequence[Any]) -> tuple[tuple[State, ...], tuple[Any, ...]]:
+    def defined(dtypes_of: Sequence[DTypeLike | None]) -> tuple[tuple[State, ...], tuple[Any, ...]]:
         """States of these dtypes, and the results of fscan for them."""
         states = tuple(
             _state(s, before, state_dtype, f"{name}{k}" if name and is_multiple else name, reverse, site)
@@ -180,7 +187,7 @@ def _read_dtype(states: Sequence[State], definitions: Sequence[Compute], site: s
     return dtypes.float32 if operands and all(t.dtype == dtypes.float32 for t in operands) else None
 
 
-def _of_each(value: Any, count: int, argument: str, site: str) -> list[Any]:
+def _of_each(value: T | Sequence[T], count: int, argument: str, site: str) -> list[Any]:
     """A value for each state, from one value or a list; ``count`` is 0 for a state that is not in a list."""
     if not count or not isinstance(value, (list, tuple)):
         return [value] * max(count, 1)
@@ -200,7 +207,9 @@ def _check_steps(shapes: Sequence[tuple[Extent, ...]], site: str) -> None:
             )
 
 
-def _state(shape: tuple[Extent, ...], init: Any, dtype: Any, name: str, reverse: bool, site: str) -> State:
+def _state(
+    shape: tuple[Extent, ...], init: ExprLike, dtype: DTypeLike | None, name: str, reverse: bool, site: str
+) -> State:
     default_dtype = init.dtype if isinstance(init, Tensor) else dtypes.default_float
     state_dtype = default_dtype if dtype is None else dtypes.as_dtype(dtype, site)
     if not isinstance(init, Tensor):
@@ -218,7 +227,7 @@ def _state(shape: tuple[Extent, ...], init: Any, dtype: Any, name: str, reverse:
     return State(shape, state_dtype, name, init, reverse)
 
 
-def _check_results(states: Sequence[State], definitions: Sequence[Any], site: str) -> None:
+def _check_results(states: Sequence[State], definitions: Sequence[Compute], site: str) -> None:
     if len(definitions) != len(states) or not all(isinstance(t, Compute) for t in definitions):
         raise ArgumentTypeError(
             site,

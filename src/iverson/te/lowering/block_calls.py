@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from iverson.te.language.definitions import of_tensors, var
 from iverson.te.lowering.lowered_program import Lowered
 from iverson.te.lowering.statement_lowering import lower
 from iverson.te.rewrites.axis_blocks import Blocks, in_blocks, index_of, is_large
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Array = np.ndarray[Any, Any]
 #: A tensor, and its axis of blocks where only a block of it is meant.
@@ -87,7 +90,7 @@ class Blocked:
 
     def __call__(
         self,
-        *inputs: Any,
+        *inputs: ArrayLike,
         threads: int | None = None,
         operation: str = "te",
         names: Sequence[str] | None = None,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from iverson.codegen.execution.launch import sharing
+from iverson.core.dispatch import Handle
 from iverson.core.errors import ArgumentTypeError, described
+from iverson.core.protocols import Value
 from iverson.te.elimination.nest_translation import buffer_for, compiles, phases_of, task_of
 from iverson.te.elimination.point_counts import domain_size, walk_size
 from iverson.te.elimination.zero_elimination import eliminate, is_symbolic, owned
@@ -17,6 +18,7 @@ from iverson.te.ir.fresh_names import meaning
 from iverson.te.ir.nodes import Program, Statement
 from iverson.te.ir.print import domain_text, statement_text
 from iverson.te.ir.ragged_axes import is_ragged
+from iverson.te.ir.source_site import Constant
 from iverson.te.lowering.kernel_report import kernels_text
 
 
@@ -34,7 +36,9 @@ class Count:
 
 
 def explain(
-    result: Program | Tensor | Iterable[Tensor] | Callable[..., Any], *args: Any, **params: Any
+    result: Program | Tensor | Iterable[Tensor] | Callable[..., Handle | tuple[Handle, ...]],
+    *args: Value | complex,
+    **params: Constant,
 ) -> str:
     """Per statement: domain, points visited, nonzero terms, the strategy and why, and the loops. Then the
     kernels that these are compiled to. Names are those of the definition; of a tensor that nobody named, a

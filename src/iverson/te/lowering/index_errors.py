@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from iverson.core.errors import IndexingError
+from iverson.core.protocols import NDArray
 from iverson.expr.nodes import Expr
 from iverson.expr.print import text
 from iverson.te.ir.expressions import Tensor
@@ -24,7 +24,7 @@ WORD = r"[A-Za-z]\w*"
 def of_definition(
     error: IndexingError,
     program: Program,
-    values: dict[Tensor, Any],
+    values: dict[Tensor, NDArray],
     sizes: Mapping[Expr, int],
     buffers: Mapping[str, Collection[str]],
     operation: str,

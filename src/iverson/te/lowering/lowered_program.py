@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from iverson.te.ir.expressions import Tensor, Var
 from iverson.te.ir.nodes import Program, Statement, recurrence_of, tensors_of
 from iverson.te.lowering import index_errors
 from iverson.te.lowering.native_call import OneCall, one_call
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Array = np.ndarray[Any, Any]
 
@@ -121,7 +124,7 @@ class Lowered:
 
     def __call__(
         self,
-        *inputs: Any,
+        *inputs: ArrayLike,
         threads: int | None = None,
         operation: str = "te",
         names: Sequence[str] | None = None,
@@ -223,10 +226,10 @@ class Lowered:
     def source(self) -> str:
         return "\n".join(_step_text(s) for s in self.steps)
 
-    def _inputs(self, inputs: Sequence[Any]) -> tuple[Array, ...]:
+    def _inputs(self, inputs: Sequence[ArrayLike]) -> tuple[Array, ...]:
         if len(inputs) != len(self._taken):
             raise ArgumentError("te", got=f"{len(inputs)} inputs", expected=str(len(self._taken)))
-        arrays = list(inputs)
+        arrays: list[Any] = list(inputs)
         for k, (shape, dtype) in enumerate(self._taken):
             array = arrays[k]
             if type(array) is not np.ndarray or array.dtype != dtype:

@@ -41,6 +41,7 @@ from iverson.codegen.programs.nodes import Step, c_strides, extents, whole
 from iverson.codegen.schedule import blas_contraction
 from iverson.codegen.schedule.parallel_scatter import shared
 from iverson.core.counting import work
+from iverson.core.protocols import DType
 from iverson.expr.nodes import Const, subexpressions
 
 Array = np.ndarray[Any, Any]
@@ -48,7 +49,7 @@ Array = np.ndarray[Any, Any]
 #: first, keys are sorted or copies made and combined, and Python's threads start, which takes some 200 us.
 LONG = 100
 #: Makes a temp of the program: of this name, dtype and shape.
-Temp = Callable[[str, Any, tuple[int, ...]], Buffer]
+Temp = Callable[[str, DType, tuple[int, ...]], Buffer]
 
 
 class OneCall:
@@ -82,7 +83,7 @@ def one_call(
     program_buffers = [*(replace(b, role="in") for b in inputs), *(replace(b, role="out") for b in outputs)]
     places = {b.name: whole(b) for b in program_buffers}
 
-    def temp(name: str, dtype: Any, shape: tuple[int, ...]) -> Buffer:
+    def temp(name: str, dtype: DType, shape: tuple[int, ...]) -> Buffer:
         program_buffers.append(Buffer(name, dtype, shape, "temp"))
         return program_buffers[-1]
 
@@ -142,7 +143,7 @@ class Steps:
         v, shape = self.places[b.name], extents(b)
         return v if v.shape == shape else replace(v, shape=shape, strides=c_strides(shape))
 
-    def fill(self, b: Buffer, value: Any) -> None:
+    def fill(self, b: Buffer, value: float) -> None:
         self.touched.add(b.name)
         self.steps.append(
             step_builders.elementwise(self.view(b), Const(np.dtype(b.dtype).type(value).item(), b.dtype), {})

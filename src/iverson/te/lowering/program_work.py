@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from iverson.codegen.schedule.blas_contraction import Product
 from iverson.codegen.schedule.visit_counts import size_of, visits
+from iverson.core.protocols import NDArray
 from iverson.te.ir.expressions import typical
 from iverson.te.lowering.lowered_program import Fill, Interpreted, Lowered, Run, SomeProduct
 
@@ -27,7 +27,7 @@ class Work:
         return Work(self.points + other.points, self.bytes + other.bytes)
 
 
-def work(code: Lowered, *inputs: Any) -> Work:
+def work(code: Lowered, *inputs: NDArray) -> Work:
     """The points and bytes of all steps of a program, at its sizes.
 
     inputs : arrays in the order of its inputs; they are read where bounds of loops are.

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,6 +45,9 @@ from iverson.te.lowering.lowered_program import (
 )
 from iverson.te.lowering.recurrence_nests import phase_of, starts_whole
 from iverson.te.rewrites.inlining import accumulated, inline, made_in_place
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Array = np.ndarray[Any, Any]
 
@@ -88,7 +91,7 @@ def nests(program: Program) -> Lowered:
     return _Lowering(program, alone=False).run()
 
 
-def run(program: Program, inputs: Sequence[Any]) -> tuple[Array, ...]:
+def run(program: Program, inputs: Sequence[ArrayLike]) -> tuple[Array, ...]:
     """See `interpret.run`; this function runs compiled code."""
     return lower(program)(*inputs)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from iverson.expr.build import simplified_with
 from iverson.expr.nodes import Expr, postorder
-from iverson.te.ir.expressions import Placeholder, Read, Tensor, Var
+from iverson.te.ir.expressions import Extent, Placeholder, Read, Tensor, Var
 from iverson.te.ir.nodes import Recurrence, Statement, computes_of, rebuilt, units_below
 from iverson.te.language.definitions import compute
 
@@ -45,7 +45,7 @@ def over_examples(
     return tuple([batched[t] if t in batched else _repeated(t, size) for t in outputs])
 
 
-def _repeated(t: Tensor, size: object) -> Tensor:
+def _repeated(t: Tensor, size: Extent) -> Tensor:
     return compute((size, *t.shape), lambda _, *i: t[i], t.name)
 
 

@@ -16,6 +16,8 @@ import numpy as np
 
 from iverson.core.entries import FULL, NOTHING, Box, Entries, hull, plain
 from iverson.core.entry_map import Call, EntryMap
+from iverson.core.op import Op
+from iverson.core.protocols import NDArray, Params, Shaped
 from iverson.core.region import Region
 from iverson.core.relations import Relation
 from iverson.core.shapes import Shape
@@ -140,7 +142,7 @@ class Place:
     def same(self, other: Place) -> bool:
         return np.array_equal(self.turn, other.turn) and np.array_equal(self.offset, other.offset)
 
-    def moved(self, array: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
+    def moved(self, array: NDArray, shape: Shape) -> np.ndarray[Any, Any]:
         """The source of each entry of a shape in an array; any entry where there is no source."""
         rank = len(shape)
         if array.shape == shape and self.same(Place(np.eye(rank, dtype=int), np.zeros(rank, int))):
@@ -253,11 +255,16 @@ class IndexMaps(EntryMap):
     partial = True
     indexed = True
 
-    def __init__(self, maps: Callable[[Sequence[Any], Mapping[str, Any]], ProgramMaps]) -> None:
+    def __init__(self, maps: Callable[[Sequence[Shaped | complex], Params], ProgramMaps]) -> None:
         self._maps = maps
 
     def demand(
-        self, op: Any, demands: Sequence[Entries], inputs: Sequence[Any], out: Any, params: Mapping[str, Any]
+        self,
+        op: Op,
+        demands: Sequence[Entries],
+        inputs: Sequence[Shaped | complex],
+        out: Shaped,
+        params: Params,
     ) -> Any:
         """The smallest regions known to contain the entries that depend on the demanded ones."""
         regions = tuple(
@@ -268,7 +275,7 @@ class IndexMaps(EntryMap):
         return results if op.multiple else results[0]
 
     def support(
-        self, op: Any, where: Entries, i: int, inputs: Sequence[Any], out: Any, params: Mapping[str, Any]
+        self, op: Op, where: Entries, i: int, inputs: Sequence[Shaped | complex], out: Shaped, params: Params
     ) -> Entries:
         """The smallest region known to contain the entries that are read for these entries."""
         if op.multiple:

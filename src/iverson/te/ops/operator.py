@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from math import prod
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,16 +26,17 @@ from iverson.core.entries import FULL, Box
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.inputs.arguments import as_function
 from iverson.core.op import Body, Op, Rule, Wanted, frozen
-from iverson.core.protocols import Namespace
+from iverson.core.protocols import DType, Namespace, NDArray, Params, Shaped, Value
 from iverson.core.python import locks
 from iverson.core.python.cached import cached_property
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import as_int
 from iverson.core.trace_guards import Guard, guards_of
-from iverson.expr.nodes import Apply, Const, postorder
+from iverson.expr.nodes import Apply, Const, Expr, postorder
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, select, support_of, to_strided
 from iverson.layouts.bracket import as_selection, held
+from iverson.layouts.layout_registry import LayoutValue
 from iverson.te.derivatives.forward_mode import jvp
 from iverson.te.derivatives.reverse_mode import differentiable_below, differentiate
 from iverson.te.elimination.zero_elimination import eliminate
@@ -44,7 +45,7 @@ from iverson.te.ir.expressions import Extent, Placeholder, Tensor
 from iverson.te.ir.fresh_names import distinct
 from iverson.te.ir.index_arithmetic import depends_on_data
 from iverson.te.ir.nodes import Program, computes_of, program_of, units_below
-from iverson.te.ir.source_site import check_constants, operation
+from iverson.te.ir.source_site import Constant, check_constants, operation
 from iverson.te.language.definitions import compute, placeholder
 from iverson.te.lowering.block_calls import Blocked, lowered_in_blocks
 from iverson.te.lowering.lowered_program import Lowered
@@ -57,6 +58,8 @@ from iverson.te.ops.selected_inputs import of_selection
 from iverson.te.rewrites.axis_blocks import is_large
 
 Build = Callable[..., Any]
+#: The parameters of a call that are no tensors, by name.
+Constants: TypeAlias = dict[str, Constant]
 _ndarray = np.ndarray
 _kind = attrgetter("__class__", "shape", "dtype")
 #: How many shapes an op keeps a compiled program for.
@@ -123,7 +126,7 @@ class Compiled:
             return itemgetter(slice(reads[0], reads[0] + 1) if reads else slice(0))
         return itemgetter(*reads)
 
-    def fits(self, values: tuple[Any, ...]) -> bool:
+    def fits(self, values: tuple[NDArray | complex, ...]) -> bool:
         """True if the values are arrays of these shapes and dtypes, as in most calls."""
         try:
             return tuple(map(_kind, values)) == self._kinds
@@ -142,7 +145,7 @@ def _in_single(x: Placeholder) -> Any:
     return compute(x.shape, lambda *i: x[i], x.name, dtypes.float32)
 
 
-def _stored_as(t: Tensor, dtype: Any) -> Tensor:
+def _stored_as(t: Tensor, dtype: DType) -> Tensor:
     """A result; in float32 with operands of half precision, its entries in their dtype."""
     if t.dtype != dtypes.float32 or not dtypes.is_half(dtype):
         return t
@@ -198,7 +201,7 @@ class Expression:
         """True if the values that the function reads besides its arguments are unchanged."""
         return False not in [guard.holds() for guard in self.root._guards]
 
-    def _built(self, /, *given: Any, **params: Any) -> Any:
+    def _built(self, /, *given: Tensor, **params: Constant) -> Any:
         """Result of the function for placeholders.
 
         Raises ArgumentError if the values that it reads besides have changed since the call to which this
@@ -218,7 +221,7 @@ class Expression:
         self._guards = guards_of(self.build)  # what it changes itself is no change
         return result
 
-    def compiled(self, operands: tuple[Any, ...], params: dict[str, Any]) -> Compiled:
+    def compiled(self, operands: Sequence[Shaped], params: Constants) -> Compiled:
         """The program for operands of these shapes and dtypes, from the cache if it is there."""
         if params:
             check_constants(self.name, params)
@@ -238,7 +241,7 @@ class Expression:
                 self._compiled.popitem(last=False)
         return entry
 
-    def _compile(self, operands: tuple[Any, ...], params: dict[str, Any]) -> Compiled:
+    def _compile(self, operands: Sequence[Shaped], params: Constants) -> Compiled:
         inputs = self._inputs(operands, [n for o in operands for n in o.shape])
         outputs = self.outputs(inputs, params)
         program = program_of(outputs)
@@ -266,7 +269,7 @@ class Expression:
         return Compiled(expected, program, reads, names, results, maps, reached, lower_program)
 
     def _lower(
-        self, operands: tuple[Aval, ...], params: dict[str, Any], program: Program, reads: tuple[int, ...]
+        self, operands: tuple[Aval, ...], params: Constants, program: Program, reads: tuple[int, ...]
     ) -> Lowered | Blocked:
         """The code of a program: for all shapes if possible; in blocks where its temporaries are large."""
         large = is_large(program)
@@ -291,7 +294,7 @@ class Expression:
         self.alone += 1
         return (lowered_in_blocks(program) if large else None) or lower(eliminate(program))
 
-    def _inputs(self, operands: Sequence[Any], extents: Sequence[Extent]) -> tuple[Placeholder, ...]:
+    def _inputs(self, operands: Sequence[Shaped], extents: Sequence[Extent]) -> tuple[Placeholder, ...]:
         """Placeholders for operands of these extents, one after the other."""
         names = (*self.names, *(f"x{k}" for k in range(len(self.names), len(operands))))
         remaining_extents = iter(extents)
@@ -300,7 +303,7 @@ class Expression:
             for o, n in zip(operands, names, strict=False)
         )
 
-    def outputs(self, inputs: tuple[Placeholder, ...], params: dict[str, Any]) -> tuple[Tensor, ...]:
+    def outputs(self, inputs: tuple[Placeholder, ...], params: Constants) -> tuple[Tensor, ...]:
         """Outputs of the function for placeholders, checked to be tensors.
 
         The function gets placeholders of half precision in float32, by a stage that loops carry out where
@@ -322,27 +325,29 @@ class Expression:
             outputs = tuple([_stored_as(t, to) for t in outputs])
         return outputs
 
-    def _forward(self, /, *values: Any, **params: Any) -> Any:
+    def _forward(self, /, *values: NDArray | complex, **params: Constant) -> Any:
         compiled, code = self._latest
         if params or compiled is None or not compiled.fits(values):
-            values = tuple([v if type(v) is _ndarray else np.asarray(v) for v in values])
-            compiled = self.compiled(values, params)
+            arrays = tuple([v if type(v) is _ndarray else np.asarray(v) for v in values])
+            compiled = self.compiled(arrays, params)
             code = compiled.lowered
             if not params and isinstance(code, Lowered):
                 self._latest = compiled, code
-            results = code(*compiled.picked(values), operation=self.name, names=compiled.names)
+            results = code(*compiled.picked(arrays), operation=self.name, names=compiled.names)
         else:
             results = code.run(compiled.picked(values), None, self.name, compiled.names)
         return results if self.multiple else results[0]
 
-    def _abstract(self, /, *operands: Any, **params: Any) -> Any:
+    def _abstract(self, /, *operands: Shaped | complex, **params: Constant) -> Any:
         results = self.compiled(tuple(map(_operand, operands)), params).results
         return results if self.multiple else results[0]
 
-    def _maps(self, operands: Sequence[Any], params: Mapping[str, Any]) -> ProgramMaps:
+    def _maps(self, operands: Sequence[Shaped | complex], params: Params) -> ProgramMaps:
         return self.compiled(tuple(map(_operand, operands)), dict(params)).maps
 
-    def _vjp(self, F: Namespace, wanted: Wanted, g: Any, _y: Any, /, *xs: Any, **params: Any) -> list[Any]:
+    def _vjp(
+        self, F: Namespace, wanted: Wanted, g: Any, _y: Value, /, *xs: Value, **params: Constant
+    ) -> list[Any]:
         """The gradients in inputs, from the cotangents that are defined.
 
         One program computes all gradients of whole inputs; in a level, one program computes each, so that
@@ -372,9 +377,7 @@ class Expression:
                     (gradient_of[i],) = self._vjp(F, {i: FULL}, g, _y, *xs, **params)
         return [gradient_of.get(i) for i in wanted]
 
-    def _box(
-        self, F: Namespace, part: Box, i: int, g: Any, xs: tuple[Any, ...], params: dict[str, Any]
-    ) -> Any:
+    def _box(self, F: Namespace, part: Box, i: int, g: Any, xs: tuple[Value, ...], params: Constants) -> Any:
         """A box of the gradient in input i, where that is less than half of a large one.
 
         The box is handed over as the shape of an operand without entries: so its corner is an extent like
@@ -403,7 +406,7 @@ class Expression:
         ct = bind(box_gradient.op, (*args, box), params)
         return F.embed(ct, key=part.region.slices, shape=shape)
 
-    def _part(self, /, *given: Placeholder, **params: Any) -> Tensor:
+    def _part(self, /, *given: Placeholder, **params: Constant) -> Tensor:
         """The entries of the result in a box: the last placeholder has the shape ``(*start + 1, *shape)``."""
         *operands, box = given
         (result,) = self.outputs(tuple(operands), params)
@@ -411,7 +414,7 @@ class Expression:
         return part_of(result, [n - 1 for n in box.shape[:rank]], box.shape[rank:])
 
     def _pullback(
-        self, targets: tuple[int, ...], g: Any, xs: tuple[Any, ...], params: dict[str, Any]
+        self, targets: tuple[int, ...], g: Any, xs: tuple[Value, ...], params: Constants
     ) -> tuple[Expression, tuple[Any, ...], tuple[int, ...]] | None:
         """(gradients as an expression, its operands, positions of the inputs whose gradients are not zero).
 
@@ -438,7 +441,7 @@ class Expression:
         expression.gradient, expression.linear = (self, targets, defined), len(defined) == 1
         return expression
 
-    def programs(self, args: tuple[Any, ...], params: dict[str, Any]) -> dict[str, Program]:
+    def programs(self, args: tuple[Value, ...], params: Constants) -> dict[str, Program]:
         """By title, the program of a call and that of the gradients in its tracked arguments."""
         bind(self.op, args, params)  # what is wrong with the call is said as ever
         operands = tuple(map(_operand, args))
@@ -453,21 +456,21 @@ class Expression:
         return programs
 
     def _pull(
-        self, wanted: tuple[int, ...], defined: tuple[int, ...], /, *given: Placeholder, **params: Any
+        self, wanted: tuple[int, ...], defined: tuple[int, ...], /, *given: Placeholder, **params: Constant
     ) -> Any:
         heads, xs = given[: len(defined)], given[len(defined) :]
         outputs = self.outputs(xs, params)
         gradients = differentiate([outputs[j] for j in defined], [xs[i] for i in wanted], list(heads))
         return tuple(gradients) if len(wanted) > 1 else gradients[0]
 
-    def _batch(self, _F: Any, examples: Any, /, *args: Any, **params: Any) -> Any:
+    def _batch(self, _F: Namespace, examples: Any, /, *args: Value, **params: Constant) -> Any:
         """The same in index notation, with an index for the example."""
         build = partial(self._over_examples, examples.of)
         derived = self.derived(("batch", examples.of), build, self.names, self.multiple)
         derived.linear = self.linear
         return derived.applied(args, params) if self.linear else bind(derived.op, args, params)
 
-    def _over_examples(self, of: tuple[bool, ...], /, *given: Placeholder, **params: Any) -> Any:
+    def _over_examples(self, of: tuple[bool, ...], /, *given: Placeholder, **params: Constant) -> Any:
         example = tuple(
             placeholder(x.shape[1:], x.dtype, x.name) if b else x for x, b in zip(given, of, strict=True)
         )
@@ -475,7 +478,7 @@ class Expression:
         outputs = over_examples(self.outputs(example, params), pairs)
         return outputs if self.multiple else outputs[0]
 
-    def _jvp(self, i: int, _F: Any, t: Any, _y: Any, /, *xs: Any, **params: Any) -> Any:
+    def _jvp(self, i: int, _F: Namespace, t: Value, _y: Value, /, *xs: Value, **params: Constant) -> Any:
         """Contribution of a tangent of input i to the tangents of the results; None without dependence."""
         compiled = self.compiled(tuple(map(_operand, xs)), params)
         if i not in compiled.reached(tuple(range(len(compiled.results)))):
@@ -485,7 +488,7 @@ class Expression:
         derived.linear = True
         return derived.applied((t, *xs), params)
 
-    def applied(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def applied(self, args: tuple[Value, ...], params: Constants) -> Any:
         """This derivative, linear in the cotangent or tangent that comes first.
 
         If that is a selection (`iverson.layouts.bracket`) or a box, the result is a selection: an entry is
@@ -505,13 +508,13 @@ class Expression:
             return self._of_sums(args, params)
         everywhere = make_handle(value.values, *slot_of(first))
 
-        def chosen(array: Any) -> Any:
+        def chosen(array: Value) -> Any:
             return table.F.bracket(place.moved(value.condition, array.shape), array, negated=value.negated)
 
         result = self._of_sums((everywhere, *operands), params)
         return tuple(map(chosen, result)) if self.multiple else chosen(result)
 
-    def _of_sums(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def _of_sums(self, args: tuple[Value, ...], params: Constants) -> Any:
         """This derivative of a selection, where a result may add up several entries of it.
 
         The selection is made first; it is made term by term where that was not enough, because zeros met
@@ -548,7 +551,7 @@ class Expression:
         ]
         return tuple(brackets) if self.multiple else brackets[0]
 
-    def _of_sums_in_level(self, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def _of_sums_in_level(self, args: tuple[Value, ...], params: Constants) -> Any:
         """See `_of_sums`; here no entries are known, and counts, if needed, are a call of their own.
 
         Recorded calls select term by term where a factor, now or in a derivative, may be infinite.
@@ -572,11 +575,11 @@ class Expression:
             for n, x in zip(counts, output, strict=True)
         )
 
-    def counts(self, condition: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def counts(self, condition: Value, args: tuple[Value, ...], params: Constants) -> Any:
         """By entry of a result, the number of selected entries of the first operand on which it depends."""
         return bind(self._under_condition("held", 1).op, (condition, *args), params)
 
-    def selected(self, condition: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def selected(self, condition: Value, args: tuple[Value, ...], params: Constants) -> Any:
         """The result for entries of the first operand where a condition holds, selected term by term."""
         return bind(self._under_condition("selected", 0).op, (condition, *args), params)
 
@@ -585,30 +588,30 @@ class Expression:
         names = (distinct("condition", self.names), *self.names)
         return self.derived((key,), partial(self._selected, k), names, self.multiple)
 
-    def moves(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
+    def moves(self, args: tuple[Value, ...], params: Constants) -> bool:
         """True if each entry of the result depends on at most one entry of the first operand."""
         return self.compiled(tuple(map(_operand, args)), params).maps.place() is not None
 
-    def has_poles(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
+    def has_poles(self, args: tuple[Value, ...], params: Constants) -> bool:
         """True if the result may be infinite where all operands are finite."""
         return self.compiled(tuple(map(_operand, args)), params).has_poles
 
-    def _leaves_out(self, args: tuple[Any, ...], params: dict[str, Any]) -> bool:
+    def _leaves_out(self, args: tuple[Value, ...], params: Constants) -> bool:
         """True if terms with the first operand are under a condition."""
         return self.compiled(tuple(map(_operand, args)), params).leaves_out
 
-    def _selected(self, k: int, condition: Placeholder, /, *given: Placeholder, **params: Any) -> Any:
+    def _selected(self, k: int, condition: Placeholder, /, *given: Placeholder, **params: Constant) -> Any:
         """The result for the entries of the first input that a condition selects (k = 0), or its count."""
         outputs = tuple(pair[k] for pair in of_selection(self.outputs(given, params), given[0], condition))
         return outputs if self.multiple else outputs[0]
 
-    def _push(self, i: int, t: Placeholder, /, *xs: Placeholder, **params: Any) -> Any:
+    def _push(self, i: int, t: Placeholder, /, *xs: Placeholder, **params: Constant) -> Any:
         tangents = tuple(jvp(y, {xs[i]: t}) for y in self.outputs(xs, params))
         return tangents if self.multiple else tangents[0]
 
     def derived(
         self,
-        key: tuple[Any, ...],
+        key: tuple[str, *tuple[Hashable, ...]],
         build: Build,
         names: tuple[str, ...],
         multiple: bool = False,
@@ -625,7 +628,7 @@ class Expression:
             return self._derived[key]
 
 
-def _is_pole(e: Any) -> bool:
+def _is_pole(e: Expr) -> bool:
     """True if a function may be infinite where its operands are finite."""
     if not isinstance(e, Apply) or e.dtype.kind not in "fc":
         return False
@@ -634,7 +637,7 @@ def _is_pole(e: Any) -> bool:
     return e.name not in SCALARS or not SCALARS[e.name].finite
 
 
-def _as_selection(value: Any) -> Any:
+def _as_selection(value: LayoutValue) -> Any:
     """A box, packed entries, or a selection of a box as a selection of an array; other values as they are."""
     selection = as_selection(value)
     if type(selection) is not Bracket or type(selection.values) is not BoxLayout:
@@ -642,20 +645,20 @@ def _as_selection(value: Any) -> Any:
     return Bracket(to_strided(selection.values), to_strided(held(selection)), is_made=selection.is_made)
 
 
-def _nothing(x: Any) -> Any:
+def _nothing(x: Shaped) -> Any:
     """An undefined cotangent of the same shape and dtype."""
     return make_handle(Zero(x.shape, x.dtype))
 
 
-def _item(results: Callable[[], tuple[Any, ...]], k: int) -> Any:
+def _item(results: Callable[[], tuple[NDArray, ...]], k: int) -> Any:
     return results()[k]
 
 
-def _operand(x: Any) -> Any:
+def _operand(x: Shaped | complex) -> Any:
     return x if hasattr(x, "shape") else np.asarray(x)
 
 
-def _dtype(x: Any) -> Any:
+def _dtype(x: Shaped | complex) -> Any:
     return x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
 
 
@@ -730,7 +733,7 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
         table.USERS[expression.op.name] = expression.op
         return expression
 
-    def call(*args: Any, **params: Any) -> Any:
+    def call(*args: Value, **params: Constant) -> Any:
         this_op: Any = call
         if not this_op.expression.holds():
             this_op.expression = define()  # another one, as its function is

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from iverson.core.errors import IversonError
+from iverson.core.protocols import Shaped
 from iverson.core.relations import MOST, Relation
 from iverson.expr.nodes import Expr, Select
 from iverson.layouts import is_strided
@@ -25,7 +26,7 @@ Points = dict[Var, Array]
 
 
 def relation_of(
-    program: Program, inputs: Sequence[Tensor], operands: Sequence[Any], i: int, result: int
+    program: Program, inputs: Sequence[Tensor], operands: Sequence[Shaped | complex], i: int, result: int
 ) -> Relation:
     """The entries of input i that each entry of an output depends on.
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache, partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iverson.core.errors import ArgumentError
 from iverson.core.inputs.arguments import as_sequence
 from iverson.core.op import Op, Rule, Wanted
-from iverson.core.protocols import Namespace
+from iverson.core.protocols import Namespace, Value
 from iverson.core.scalars import SCALARS
 from iverson.core.table import TABLE, pushforward_of, replaced_rules
-from iverson.te.ir.source_site import operation
+from iverson.te.ir.source_site import Constant, operation
 from iverson.te.ops.operator import Build, rules_of
+
+if TYPE_CHECKING:
+    from iverson.te.ir.expressions import Tensor
 
 
 class prefer_derived(replaced_rules):
@@ -80,7 +83,7 @@ def notation_of(op: Op) -> Build | None:
     return partial(_by_loops, op)
 
 
-def _by_loops(op: Op, /, *xs: Any, **params: Any) -> Any:
+def _by_loops(op: Op, /, *xs: Tensor, **params: Constant) -> Any:
     from iverson import te
 
     aval = op.infer(*xs, **params)
@@ -111,7 +114,7 @@ def _rules(op: Op, count: int) -> tuple[Rule, tuple[Rule, ...]]:
     return rules_of(build, op.name, count)
 
 
-def _said(name: Any) -> Build:
+def _said(name: str) -> Build:
     op = TABLE.get(name) if isinstance(name, str) else None
     build = None if op is None else notation_of(op)
     if build is None:
@@ -131,7 +134,7 @@ def _said(name: Any) -> Build:
 def _pullback(name: str) -> Any:
     """The derived vjp, a rule for all inputs."""
 
-    def rule(F: Namespace, wanted: Wanted, g: Any, y: Any, /, *xs: Any, **params: Any) -> Any:
+    def rule(F: Namespace, wanted: Wanted, g: Value, y: Value, /, *xs: Value, **params: Constant) -> Any:
         return derived_rules(name, len(xs))[0](F, wanted, g, y, *xs, **params)
 
     return rule
