@@ -319,7 +319,7 @@ def fmod(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
 
     Notes
     -----
-    Derivative: at multiples of b the derivatives are those away from 0: 1 and -trunc(a / b).
+    Derivative: at multiples of b the derivatives are those on the side away from 0: 1 and -trunc(a / b).
 
     Examples
     --------

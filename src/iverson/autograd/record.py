@@ -44,7 +44,7 @@ from iverson.core.float_warnings import (
 )
 from iverson.core.inputs.arrays import plain
 from iverson.core.op import Op
-from iverson.core.protocols import NDArray, Params, Shaped
+from iverson.core.protocols import LayoutValue, NDArray, Params, Shaped
 from iverson.core.python.caller import user_frame
 from iverson.core.table import F, overrides
 from iverson.kernels.deferred_patterns import with_origin
@@ -388,7 +388,7 @@ def _described(operand: Any) -> str:
     return f"{operand.dtype} of shape {operand.shape}" if hasattr(operand, "shape") else repr(operand)
 
 
-def _report(op: Op, out: Any, values: Sequence[Shaped | complex], params: Params) -> None:
+def _report(op: Op, out: Any, values: Sequence[LayoutValue | complex], params: Params) -> None:
     """Count a call: the entries of its results, and new bytes, which no operand or pattern shares.
 
     What a level carries out is counted where it is.
@@ -407,8 +407,8 @@ def _report(op: Op, out: Any, values: Sequence[Shaped | complex], params: Params
     work.op(op.name, op.elementwise, new_byte_count, entry_count, entrywise)
 
 
-def _entries(value: Shaped | complex) -> int:
-    return 1 if type(value) in _SCALARS else entries(value)
+def _entries(value: LayoutValue | complex) -> int:
+    return 1 if isinstance(value, (int, float, complex)) else entries(value)
 
 
 def selected(handle: Handle) -> Any:

@@ -20,7 +20,7 @@ from weakref import ref
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
 from iverson.core.op import Op
-from iverson.core.protocols import DType, Shaped
+from iverson.core.protocols import DType, LayoutValue, Shaped
 from iverson.core.python import locks
 from iverson.core.python.exact_keys import is_same_function
 
@@ -54,18 +54,6 @@ class Operand:
         return len(self.shape)
 
 
-class HandleValue(Protocol):
-    """What a handle holds: an array, a value in another layout, or one of a level."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents, one per axis."""
-
-    @property
-    def dtype(self) -> DType:
-        """The dtype of the entries."""
-
-
 class Recorded(Protocol):
     """The node of a handle that gradients lead back from: a recorded call, or a leaf, which has no op."""
 
@@ -91,7 +79,7 @@ class Handle(Operand):
     _index: int
     _place: Any
 
-    def __init__(self, value: HandleValue, node: Recorded | None = None, index: int = 0) -> None:
+    def __init__(self, value: LayoutValue, node: Recorded | None = None, index: int = 0) -> None:
         self._value = value
         self._node = node
         self._index = index
@@ -127,7 +115,7 @@ class Plain:
     tracked: bool
 
 
-def plain(args: Iterable[Shaped | complex], kind: type[HandleValue]) -> Plain | None:
+def plain(args: Iterable[object], kind: type[LayoutValue]) -> Plain | None:
     """Values and facts of operands that are all handles with values of this type; None if one is not.
 
     One loop: these checks are most of the cost of a compiled function of many small tensors.
@@ -162,7 +150,7 @@ def slot_of(x: Any) -> tuple[Any, int]:
     return x._node, x._index
 
 
-def rebind(x: Handle, value: HandleValue, *slot: Any) -> None:
+def rebind(x: Handle, value: LayoutValue, *slot: Any) -> None:
     """Let an eager handle stand for another value of its shape and dtype, in another slot if one is given."""
     x._value = value
     if slot:
@@ -605,7 +593,7 @@ def register_handle(kind: type[Handle]) -> None:
     _handle[0] = kind
 
 
-def make_handle(value: HandleValue, node: Recorded | None = None, index: int = 0) -> Any:
+def make_handle(value: LayoutValue, node: Recorded | None = None, index: int = 0) -> Any:
     """A new eager handle, in half the time that a call of its class takes."""
     handle = _new(_handle[0])
     handle._value = value
@@ -614,7 +602,7 @@ def make_handle(value: HandleValue, node: Recorded | None = None, index: int = 0
     return handle
 
 
-def make_handles(values: Iterable[HandleValue]) -> list[Any]:
+def make_handles(values: Iterable[LayoutValue]) -> list[Any]:
     """A new eager handle of each value."""
     return list(map(_handle[0], values))
 

@@ -45,7 +45,7 @@ class Box:
 
 
 class Places(Protocol):
-    """Which entries a sparse value stores: a pattern (`iverson.layouts.pattern.Pattern`)."""
+    """The entries that a sparse value stores: a pattern (`iverson.layouts.pattern.Pattern`)."""
 
     shape: Shape
     ndim: int

@@ -1,7 +1,7 @@
 """Types of what functions pass to each other in every mode: arrays by what is asked of them.
 
 A rule is called with arrays, with values of a trace, with batches, or with handles. Their classes have no
-base in common; `Shaped`, `Value` and `Namespace` say what the rule may ask of them.
+base in common; `LayoutValue`, `Shaped`, `Value` and `Namespace` say what the rule may ask of them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ NDArray: TypeAlias = np.ndarray[Any, Any]
 DType: TypeAlias = np.dtype[Any]
 
 
-class Shaped(Protocol):
-    """An array of which shape and dtype are known, and perhaps no more: an aval, an array."""
+class LayoutValue(Protocol):
+    """The value of a handle: an array, a value in another layout, or one of a level."""
 
     @property
     def shape(self) -> Shape:
@@ -31,6 +31,10 @@ class Shaped(Protocol):
     @property
     def dtype(self) -> DType:
         """The dtype of the entries."""
+
+
+class Shaped(LayoutValue, Protocol):
+    """An array of which shape and dtype are known, and perhaps no more: an aval, an array."""
 
     @property
     def ndim(self) -> int:

@@ -24,7 +24,7 @@ from iverson.explain.rule_costs import RuleCosts, of_equation
 from iverson.graph import passes
 from iverson.graph.control.bodies import compiled
 from iverson.graph.ir.interpret import evaluated, interpret
-from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Undefined, Value, values_of
+from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Undefined, Value, values_of
 from iverson.graph.ir.print import Printer, type_text
 from iverson.graph.tracing.trace import Traced
 from iverson.layouts import entries, layout_of, support_of
@@ -197,7 +197,7 @@ def _run(graph: Graph, values: Sequence[Handle], names: Mapping[Value, str], *, 
     """Run each equation by the interpreter, and return the steps."""
     runs: list[tuple[Equation, Work, list[Any], list[Any]]] = []
 
-    def counted(equation: Equation, environment: dict[Value, Handle]) -> Sequence[Any]:
+    def counted(equation: Equation, environment: dict[Value, Argument]) -> Sequence[Any]:
         with counting() as work:
             results = evaluated(equation, environment)
         operands = [value_of(environment[x]) for x in values_of(equation.operands)]
@@ -212,7 +212,7 @@ def _run(graph: Graph, values: Sequence[Handle], names: Mapping[Value, str], *, 
 def _timed(graph: Graph, values: Sequence[Handle]) -> list[float]:
     durations: list[list[float]] = []
 
-    def clocked(equation: Equation, environment: dict[Value, Handle]) -> Sequence[Any]:
+    def clocked(equation: Equation, environment: dict[Value, Argument]) -> Sequence[Any]:
         started = time.perf_counter()
         results = evaluated(equation, environment)
         durations[-1].append(time.perf_counter() - started)

@@ -38,7 +38,7 @@ ArrayLike: TypeAlias = Union[Tensor, "np.ndarray[Any, Any]", np.generic, complex
 class Rows(Protocol):
     """A table whose rows are elsewhere, on workers say: `iverson.embedding` asks it for them."""
 
-    def __iverson_embedding__(self, indices: Array, /) -> Tensor:
+    def __iverson_embedding__(self, indices: Tensor, /) -> Tensor:
         """The rows at integer indices: shape (*indices.shape, width)."""
 
 

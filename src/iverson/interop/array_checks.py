@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iverson.core import dtypes
-from iverson.core.dispatch import Operand, Wrapper, is_tracked
+from iverson.core.dispatch import Wrapper, is_tracked
 from iverson.core.errors import ArgumentTypeError, DTypeError, GradientError, described
 from iverson.core.protocols import DType, NDArray
 from iverson.handles import Tensor, asarray
@@ -57,7 +57,7 @@ def closed_over() -> GradientError:
     )
 
 
-def returned(x: Operand | ArrayLike) -> Tensor:
+def returned(x: Array | ArrayLike) -> Tensor:
     """A result of a function that is wrapped; raises ArgumentTypeError where it is masked."""
     if isinstance(x, Wrapper):
         raise ArgumentTypeError(

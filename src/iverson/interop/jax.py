@@ -21,7 +21,7 @@ import numpy as np
 
 import iverson as iv
 from iverson.core.aval import Aval
-from iverson.core.dispatch import is_tracked
+from iverson.core.dispatch import Handle, is_tracked
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
 from iverson.core.protocols import DType, NDArray
 from iverson.core.shapes import check_choice
@@ -145,8 +145,8 @@ def wrap(
 def _traced(flat: Flat, arrays: Sequence[jax.Array | NDArray]) -> list[jax.ShapeDtypeStruct]:
     """Shapes and dtypes of a function's results, by a trace."""
 
-    def outputs(*tensors: iv.Tensor) -> tuple[list[iv.Tensor], list[jax.ShapeDtypeStruct]]:
-        results = flat(*tensors)
+    def outputs(*tensors: iv.Tensor) -> tuple[list[Handle], list[jax.ShapeDtypeStruct]]:
+        results: list[Handle] = list(flat(*tensors))
         return results, [jax.ShapeDtypeStruct(x.shape, _narrowed(x.dtype)) for x in results]
 
     try:

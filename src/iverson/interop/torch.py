@@ -29,6 +29,7 @@ from iverson.core import dtypes
 from iverson.core.dispatch import Operand, is_tracked, slot_of, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, described
 from iverson.core.protocols import NDArray
+from iverson.handles.array import Array
 from iverson.interop.array_checks import closed_over, leaving, returned, supported
 from iverson.interop.messages import Tree
 from iverson.layouts.strided import holds_alone
@@ -258,7 +259,7 @@ def wrap(function: Callable[..., Tree], /, *, sparse_grads: bool = False) -> Cal
             if _reaches_below(floor, outputs):
                 raise closed_over()
             out[:] = [_RESULT if isinstance(x, Operand) else x for x in outputs], form
-            return handles, [returned(x) for x in outputs if isinstance(x, Operand)]
+            return handles, [returned(x) for x in outputs if isinstance(x, Array)]
 
         results = iter(_Step.apply(_Recording(record, sparse_grads), *tensors))
         outputs, form = out

@@ -21,12 +21,11 @@ from iverson.core.dispatch import Handle, LevelValue, levels, value_of
 from iverson.core.dtypes import widened
 from iverson.core.errors import IversonError
 from iverson.core.op import Op, frozen
-from iverson.core.protocols import Params
+from iverson.core.protocols import LayoutValue, Params
 from iverson.core.shapes import Shape
 from iverson.core.table import TABLE
 from iverson.kernels.kernel_registry import may_store, run_in_layouts
 from iverson.layouts import CooPattern, Pattern, Sparse, Zero, is_strided
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import Make, PatternRead, PatternSymbol, follows, kept
 
 

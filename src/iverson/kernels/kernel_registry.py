@@ -17,10 +17,9 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
-from iverson.core.protocols import DType, NDArray, Params
+from iverson.core.protocols import DType, LayoutValue, NDArray, Params
 from iverson.core.table import TABLE
 from iverson.layouts import Sparse, Zero, is_strided, layouts_by_type, to_strided
-from iverson.layouts.layout_registry import LayoutValue
 
 #: The operands of a call: values of layouts, and numbers.
 Values = tuple[Any, ...]

@@ -12,10 +12,11 @@ import numpy as np
 
 from iverson.core.errors import ShapeError
 from iverson.core.inputs.arrays import repeat, tile
+from iverson.core.protocols import LayoutValue
 from iverson.core.shapes import Shape
 from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.coo import CooPattern, coalesced, of_nonzeros
-from iverson.layouts.layout_registry import Blocks, LayoutValue, layout_named, layout_of
+from iverson.layouts.layout_registry import Blocks, layout_named, layout_of
 from iverson.layouts.layout_registry import to_strided as strided_of
 from iverson.layouts.pattern import Array, Pattern, Sparse, coordinates_of
 from iverson.layouts.placement import ByPattern, converted

@@ -5,31 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from iverson.core.dispatch import LevelValue
 from iverson.core.entries import FULL, Entries
 from iverson.core.errors import ArgumentTypeError, DensifyWarning
-from iverson.core.protocols import DType, NDArray
+from iverson.core.protocols import LayoutValue, NDArray
 from iverson.core.python.caller import warn
 from iverson.core.shapes import Shape
 
 #: The rows and columns of a block, for layouts that store blocks.
 Blocks = tuple[int, int] | None
-
-
-class LayoutValue(Protocol):
-    """A value of a layout, which a handle holds; all else that is known of it is in its `Layout`."""
-
-    @property
-    def shape(self) -> Shape:
-        """The extents, one per axis."""
-
-    @property
-    def dtype(self) -> DType:
-        """The dtype of the entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +138,13 @@ def _owner(array: NDArray) -> np.ndarray[Any, Any]:
     return array
 
 
-def _arrays(value: LayoutValue) -> tuple[np.ndarray[Any, Any], ...]:
+def _arrays(value: LayoutValue | complex) -> tuple[np.ndarray[Any, Any], ...]:
     layout = layouts_by_type.get(type(value))
     return () if layout is None else (*layout.buffers(value), *layout.structure(value))
 
 
 def new_bytes(
-    result: LayoutValue, operands: Iterable[LayoutValue], structures: Iterable[NDArray] = ()
+    result: LayoutValue, operands: Iterable[LayoutValue | complex], structures: Iterable[NDArray] = ()
 ) -> int:
     """The bytes of a result, with the places of its entries, that it does not share with operands, nor with
     other arrays that say where entries are."""

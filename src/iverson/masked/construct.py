@@ -25,18 +25,15 @@ from iverson.masked.traced_masks import Computed
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from iverson.handles.array import Array
+    from iverson.handles.typing import Data as Numbers
 
     #: What a masked tensor is made of; lists may have None among their entries.
-    Data: TypeAlias = Array | Sequence[Any] | npt.ArrayLike
+    Data: TypeAlias = Numbers | Sequence[Any]
 
 
 @checked
-def masked_tensor(
-    data: Data, mask: Array | npt.ArrayLike | None = None, *, requires_grad: bool = False
-) -> MaskedTensor:
+def masked_tensor(data: Data, mask: Numbers | None = None, *, requires_grad: bool = False) -> MaskedTensor:
     """A MaskedTensor: ``data`` where ``mask`` is True, unspecified elsewhere.
 
     Parameters
@@ -74,7 +71,7 @@ def masked_tensor(
     return result.detach().requires_grad_() if requires_grad else result
 
 
-def as_masked_tensor(data: Data, mask: Array | npt.ArrayLike | None = None) -> MaskedTensor:
+def as_masked_tensor(data: Data, mask: Numbers | None = None) -> MaskedTensor:
     """The result of `masked_tensor`; a MaskedTensor without a new mask is returned as it is.
 
     >>> as_masked_tensor([1., 2.], [False, True])
@@ -108,7 +105,7 @@ def _stored_by(data: Array) -> Pattern | None:
     return pattern
 
 
-def _mask_of(data: Array, mask: Array | npt.ArrayLike | None) -> Mask:
+def _mask_of(data: Array, mask: Numbers | None) -> Mask:
     """The mask from a user's argument; without one, that of all entries, or of the stored entries of data."""
     if mask is None:
         pattern = _stored_by(data)

@@ -155,7 +155,7 @@ class Mask:
 
 
 class Masked(Protocol):
-    """What has a mask: the vector of the specified entries, and the mask."""
+    """A masked array as masks see it: the vector of the specified entries, and the mask."""
 
     _inner: Any
     _mask: Mask

@@ -123,8 +123,8 @@ def _sizes(
     if size is not None:
         output_extents = extents(size, n, "interpolate", "size")
         return output_extents, tuple(e / c for e, c in zip(spatial, output_extents, strict=True))
-    scale_factors = tuple(scale_factor) if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * n
-    factors = [float(as_real(f, "interpolate", "scale_factor")) for f in scale_factors]
+    scales: Any = scale_factor if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * n
+    factors = [float(as_real(f, "interpolate", "scale_factor")) for f in scales]
     if len(factors) != n or not all(0 < f < 2**31 for f in factors):
         raise ArgumentError(
             "interpolate",

@@ -299,5 +299,5 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Ten
     values = rng.standard_normal(shape)
     if dtype.kind == "c":
         values = values + 1j * rng.standard_normal(shape)
-    drawn: Tensor = make_handle(np.asarray(values).astype(dtype))
-    return drawn
+    tensor: Tensor = make_handle(np.asarray(values).astype(dtype))
+    return tensor

@@ -30,7 +30,7 @@ NEARBY, UNITS = (0.0, 1.0, 0.0, 1.0), 4
 
 
 class _Diagnosis(TypedDict, total=False):
-    """What else is said of a finding."""
+    """Further facts of a finding."""
 
     step: float
     tolerance: float

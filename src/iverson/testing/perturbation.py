@@ -263,7 +263,8 @@ class Problem:
         with no_grad(), np.errstate(all="ignore"):
             projection = self.project(*args)
         single = len(self.args) == 1 and type(projection) not in (tuple, list)
-        tree: Any = (projection,) if single else tuple(projection)
+        tree: Any = projection
+        tree = (tree,) if single else tuple(tree)
         leaves, spec = optree.tree_flatten(tree, is_leaf=_is_wrapper, none_is_leaf=True)
         fits = spec == self.spec
         for v in self.variables if fits else ():

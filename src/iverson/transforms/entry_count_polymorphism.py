@@ -86,7 +86,7 @@ def _are_same(tensors: Sequence[Operand | TensorCell], other_tensors: Sequence[O
     """True if outside tensors, and cells, are those of another trace."""
     pairs = zip(tensors, other_tensors, strict=False)
     return len(tensors) == len(other_tensors) and all(
-        x is y or (not isinstance(x, Operand) and x.same_as(y)) for x, y in pairs
+        x is y or (not (isinstance(x, Operand) or isinstance(y, Operand)) and x.same_as(y)) for x, y in pairs
     )
 
 

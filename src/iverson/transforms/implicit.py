@@ -87,7 +87,7 @@ def implicit(
 def implicit_in_trace(
     function: Condition,
     condition_of: Callable[[Condition], Condition],
-    solve: Callable[[Condition, NDArray], Sequence[NDArray]],
+    solve: Callable[[Condition, NDArray], tuple[NDArray, bool | NDArray, NDArray]],
     start: Tensor,
     name: str,
     refused: Callable[[], None] | None = None,

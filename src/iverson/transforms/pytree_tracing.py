@@ -20,7 +20,7 @@ from iverson.kernels.deferred_patterns import origin_of
 from iverson.transforms.trees import Function, Tree, opened, unflatten
 
 if TYPE_CHECKING:
-    from iverson.core.entries import Stored
+    from iverson.kernels.deferred_patterns import Stored
 
 #: A function is traced so many times to find which tensors from outside it writes.
 _TIMES = 4

@@ -22,7 +22,8 @@ Array = np.ndarray[Any, Any]
 
 def _integers(x: Handle | Indices, operation: str, argument: str) -> Array:
     """An index array of its own memory: int32 and int64 as they are, other integers as int64."""
-    array = to_strided(value_of(x)) if isinstance(x, Handle) else plain(x, operation, argument)
+    indices: Any = x
+    array = to_strided(value_of(x)) if isinstance(x, Handle) else plain(indices, operation, argument)
     if not array.size and array.dtype.kind == "f":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":

@@ -105,7 +105,7 @@ class Context:
             self._bar([handle])
             return rewrap(wrapper, handle)
         # Without a node of its own, it is one of this node's results.
-        return rewrap(wrapper, make_handle(value, self._node if parent == PLACE else parent, index))
+        return rewrap(wrapper, make_handle(value, self._node if isinstance(parent, str) else parent, index))
 
     def _bar(self, handles: Iterable[Handle | None]) -> None:
         """In a recorded pass, put barriers before values that forward did not record."""

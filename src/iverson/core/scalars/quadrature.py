@@ -31,7 +31,7 @@ class _Arrays:
 
 
 class Double(Protocol):  # noqa: PLW1641
-    """What a series is made of, in double precision: an array of NumPy, an expression of compiled loops."""
+    """A term of a series, in double precision: an array of NumPy, an expression of compiled loops."""
 
     def __neg__(self) -> Double: ...
     def __add__(self, other: Double | float, /) -> Double: ...

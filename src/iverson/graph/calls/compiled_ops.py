@@ -32,7 +32,7 @@ from iverson.core.dispatch import (
 )
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
 from iverson.core.op import Op
-from iverson.core.protocols import Params
+from iverson.core.protocols import LayoutValue, Params
 from iverson.core.python.cached import cached_property
 from iverson.graph.calls import compilation_log
 from iverson.graph.calls.executable import Executable, executable
@@ -52,7 +52,6 @@ from iverson.graph.passes.common_subexpressions import common
 from iverson.graph.passes.demand_analysis import demands
 from iverson.kernels.kernel_registry import Values, register
 from iverson.layouts import Sparse, are_strided, holds_alone, support_of, to_strided
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import (
     Binding,
     Counts,
@@ -143,7 +142,7 @@ class Compiled:
         """The program on values; ``handles`` hold those that are donated."""
         if not self.native:
             with recording(False):
-                arguments = [x if x is UNDEFINED else make_handle(x) for x in values]
+                arguments = [x if isinstance(x, Undefined) else make_handle(x) for x in values]
                 graph = self._actual(values)
                 graph = graph.once("each once", lambda: dead_code(common(graph)))
                 return [value_of(x, x) for x in interpret(graph, arguments)]

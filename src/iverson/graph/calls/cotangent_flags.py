@@ -19,13 +19,13 @@ import numpy as np
 
 from iverson.core.aval import Aval, has_shape
 from iverson.core.op import Op
+from iverson.core.protocols import LayoutValue
 from iverson.core.table import TABLE
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Undefined, Value
 from iverson.graph.ir.operations import autograd_add, defined, defined_or_zero, op_named, when, zero_constant
 from iverson.graph.ir.regions import substituted
 from iverson.layouts import Zero
-from iverson.layouts.layout_registry import LayoutValue
 
 FLAG = Aval((), np.dtype(bool))
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from iverson.core.protocols import LayoutValue
 from iverson.core.python.cached import cached_property
 from iverson.graph.calls.cotangent_flags import OnFlags, on_flags
 from iverson.graph.ir.dead_code import dead_code
@@ -20,7 +21,6 @@ from iverson.graph.passes.common_subexpressions import common
 from iverson.graph.passes.support_and_demand import entries, is_made, is_of_stored
 from iverson.graph.sparse.calling_convention import Given, OnPatterns
 from iverson.graph.sparse.sparse_lowering import on_patterns
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import Binding
 
 

@@ -16,7 +16,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, is_tracked, make_handle, value_of
 from iverson.core.entries import FULL, Box
 from iverson.core.op import Op
-from iverson.core.protocols import Shaped
+from iverson.core.protocols import LayoutValue, Shaped
 from iverson.core.python import locks
 from iverson.graph.calls.compiled_ops import Compiled
 from iverson.graph.derivatives.differentiation import Capture, Recorded
@@ -25,7 +25,6 @@ from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Value, 
 from iverson.graph.ir.operations import GraphOp, is_pure
 from iverson.graph.ir.print import text_and_objects
 from iverson.layouts import Pattern, Strided, Zero, support_of
-from iverson.layouts.layout_registry import LayoutValue
 
 T = TypeVar("T")
 

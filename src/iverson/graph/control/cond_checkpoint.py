@@ -22,7 +22,7 @@ from iverson.core.dispatch import Draw, Handle, has_entries, value_of
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import GraphError
 from iverson.core.op import Op, Rule
-from iverson.core.protocols import Namespace, Params
+from iverson.core.protocols import LayoutValue, Namespace, Params
 from iverson.graph.control.bodies import Derivatives, Variant, aval, defined, flags, let_be_native, run
 from iverson.graph.derivatives.differentiation import captured
 from iverson.graph.ir.dead_code import dead_code
@@ -34,7 +34,6 @@ from iverson.graph.ir.operations import OPERATIONS, bound, is_absent, zero_const
 from iverson.graph.tracing.random_draws import drawn_before, draws_inside
 from iverson.kernels.kernel_registry import Values, register
 from iverson.layouts import to_strided
-from iverson.layouts.layout_registry import LayoutValue
 
 T = TypeVar("T")
 

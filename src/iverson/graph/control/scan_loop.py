@@ -22,7 +22,7 @@ from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, make_handle, value_of
 from iverson.core.entries import NOTHING, Box, Entries
-from iverson.core.protocols import Shaped
+from iverson.core.protocols import LayoutValue, Shaped
 from iverson.core.table import TABLE, F
 from iverson.graph.control.bodies import compiled, flags, hoisted, let_be_native, run
 from iverson.graph.control.cond_checkpoint import ControlOp, batch_rule, checkpointed, define, narrowed_inputs
@@ -37,7 +37,6 @@ from iverson.graph.tracing.random_draws import drawn_before
 from iverson.graph.tracing.trace import Trace
 from iverson.kernels.index_keys import canonical_slice
 from iverson.layouts import Strided, aligned_empty
-from iverson.layouts.layout_registry import LayoutValue
 
 
 def scanned(

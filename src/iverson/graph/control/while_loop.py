@@ -19,6 +19,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle
 from iverson.core.entries import Entries
 from iverson.core.errors import MissingRuleError
+from iverson.core.protocols import LayoutValue
 from iverson.graph.control.bodies import Derivatives, flags, reached, run, zero
 from iverson.graph.control.cond_checkpoint import ControlOp, avals_of, batch_rule, define, narrowed_inputs
 from iverson.graph.derivatives.differentiation import captured
@@ -30,7 +31,6 @@ from iverson.graph.ir.operations import bound
 from iverson.graph.tracing.captured_state import aval_of
 from iverson.graph.tracing.trace import Trace
 from iverson.layouts import to_strided
-from iverson.layouts.layout_registry import LayoutValue
 
 
 def repeated(args: Sequence[Argument], *, condition: Graph, body: Graph, consts: int) -> Sequence[Any]:

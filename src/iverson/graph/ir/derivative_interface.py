@@ -27,7 +27,7 @@ from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import Handle, LevelValue, bind, is_tracked, may_select, slot_of, value_of
 from iverson.core.entries import FULL, NOTHING
 from iverson.core.op import Body, Op
-from iverson.core.protocols import Params
+from iverson.core.protocols import LayoutValue, Params
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.core.table import TABLE, F, derived
@@ -35,7 +35,6 @@ from iverson.graph.ir.nodes import Equation, Value, values_of
 from iverson.kernels.kernel_registry import register
 from iverson.layouts import Box, Bracket, Packed, Sparse, Zero, support_of, to_strided
 from iverson.layouts.bracket import held
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
 from iverson.ops.rules import loops
 from iverson.ops.rules.entry_maps import Elementwise

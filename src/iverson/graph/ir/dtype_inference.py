@@ -21,7 +21,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval, UnknownShape, aval_of, has_shape
 from iverson.core.dispatch import make_handle, value_of
 from iverson.core.errors import DTypeError, GraphError
-from iverson.core.op import Op, Params
+from iverson.core.op import Op
 from iverson.core.protocols import Params, Shaped
 from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Value
 from iverson.graph.ir.operations import OPERATIONS, GraphOp, is_absent, op_named
@@ -80,10 +80,12 @@ def _pulled(
     aval = op.abstract(*(aval_of(x) if hasattr(x, "shape") else x for x in inputs), **params)
     avals: Sequence[Aval] = aval if op.multiple else (aval,)
     values = tuple([a if y is UNDEFINED else value_of(y) for y, a in zip(out, avals, strict=True)])
-    cotangents = [
+    cotangents: Any = [
         make_handle(Zero(a.shape, a.dtype)) if x is UNDEFINED else x for x, a in zip(g, avals, strict=True)
     ]
-    pulled = dict(pulled_back(op, params, inputs, values if op.multiple else values[0], cotangents, wanted))
+    of_inputs: Any = inputs
+    result = values if op.multiple else values[0]
+    pulled = dict(pulled_back(op, params, of_inputs, result, cotangents, wanted))
     return [pulled.get(k, UNDEFINED) for k in wanted]
 
 

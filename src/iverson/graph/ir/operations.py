@@ -73,7 +73,7 @@ class GraphOp(Op):
 
 def is_absent(x: Argument | None) -> bool:
     """True if a cotangent is `UNDEFINED` or a constant zero."""
-    return x is UNDEFINED or is_undefined(x)
+    return x is UNDEFINED or (isinstance(x, Handle) and is_undefined(x))
 
 
 def _add(args: Sequence[Argument]) -> tuple[Any, ...]:

@@ -12,10 +12,10 @@ from typing import Any
 from iverson.core.aval import Aval
 from iverson.core.dispatch import LevelValue
 from iverson.core.entries import Stored
+from iverson.core.protocols import LayoutValue
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Undefined, Value, values_of
 from iverson.graph.ir.regions import renamed
 from iverson.layouts import support_pattern
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import Binding, PatternSymbol, actual
 
 

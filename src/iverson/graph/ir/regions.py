@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from iverson.core.protocols import LayoutValue
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, subgraphs, values_of
-from iverson.layouts.layout_registry import LayoutValue
 
 Held = Callable[[Value, Value, Any], Any]
 

@@ -32,7 +32,7 @@ from iverson.codegen.programs.compiled_program import Calling, Planned, compiled
 from iverson.core.counting import work
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.errors import ArgumentError, IndexingError, IversonError, ShapeError
-from iverson.core.protocols import NDArray, Params
+from iverson.core.protocols import LayoutValue, NDArray, Params
 from iverson.core.python.cached import cached_property
 from iverson.core.table import TABLE
 from iverson.graph.ir.entry_ops import STORED_OPS, stored_on, stored_work
@@ -47,7 +47,6 @@ from iverson.graph.native.layout_assignment import in_order_of_reads, matmul_mov
 from iverson.graph.native.step_kinds import PRODUCTS, Kinds
 from iverson.kernels.kernel_registry import run_in_layouts
 from iverson.layouts import Sparse, are_strided, to_strided
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import Binding, PatternRead, PatternSymbol, bound, kept
 
 Array = np.ndarray[Any, Any]

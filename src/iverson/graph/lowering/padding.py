@@ -22,7 +22,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, value_of
 from iverson.core.entries import Box, Entries
-from iverson.core.protocols import NDArray
+from iverson.core.protocols import LayoutValue, NDArray
 from iverson.core.region import Region
 from iverson.core.table import TABLE
 from iverson.graph.ir.entry_ops import extreme
@@ -30,7 +30,6 @@ from iverson.graph.ir.nodes import AnyOperand, Equation, Graph, Operand, Value, 
 from iverson.graph.ir.pattern_binding import named, on_actual
 from iverson.graph.ir.regions import renamed
 from iverson.layouts import Zero, to_strided
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import Binding, PatternRead, PatternSymbol, examples
 
 

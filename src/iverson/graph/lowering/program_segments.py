@@ -16,7 +16,7 @@ from iverson.codegen.nests.nodes import Buffer
 from iverson.codegen.programs import Product, Program, View, blas_calls, overwritten, step_builders, whole
 from iverson.codegen.programs.nodes import Step, c_strides
 from iverson.core.dispatch import value_of
-from iverson.core.protocols import DType
+from iverson.core.protocols import DType, LayoutValue
 from iverson.graph.ir.nodes import Equation, Graph, Value, values_of
 from iverson.graph.ir.operations import mended
 from iverson.graph.lowering import control_flow_steps
@@ -29,7 +29,6 @@ from iverson.graph.native.expression_fusion import Temp, group_steps
 from iverson.graph.native.step_kinds import PRODUCTS, Body
 from iverson.graph.native.strided_views import Strided, view
 from iverson.layouts import Box, Bracket, Packed, Zero, is_strided, to_strided
-from iverson.layouts.layout_registry import LayoutValue
 
 Kind = Callable[[Equation], str]
 ONCE = Times()

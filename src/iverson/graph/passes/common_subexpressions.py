@@ -21,12 +21,12 @@ from dataclasses import replace
 from typing import Any
 
 from iverson.core.op import frozen
+from iverson.core.protocols import LayoutValue
 from iverson.core.python.exact_keys import exact
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value
 from iverson.graph.ir.operations import OPERATIONS, is_pure
 from iverson.graph.ir.regions import opened, rewritten, substituted
 from iverson.layouts import Strided, Zero
-from iverson.layouts.layout_registry import LayoutValue
 
 #: Constants with more entries are compared by identity alone.
 _SMALL = 4096

@@ -15,6 +15,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.entries import NOTHING
 from iverson.core.op import Op
+from iverson.core.protocols import LayoutValue
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.core.table import TABLE, F
@@ -30,7 +31,6 @@ from iverson.kernels.partial.partial_values import (
     read,
 )
 from iverson.layouts import Box, Bracket, Pattern, Strided, Zero, to_strided
-from iverson.layouts.layout_registry import LayoutValue
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

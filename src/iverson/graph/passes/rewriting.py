@@ -22,12 +22,12 @@ from typing import Any
 
 from iverson.autograd.node import Where
 from iverson.core.aval import Aval
+from iverson.core.protocols import LayoutValue
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, known, values_of
 from iverson.graph.ir.operations import op_named
 from iverson.graph.ir.regions import rewritten, substituted
 from iverson.layouts import Zero, is_strided
-from iverson.layouts.layout_registry import LayoutValue
 
 
 class Writer:

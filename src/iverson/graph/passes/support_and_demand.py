@@ -35,7 +35,7 @@ from iverson.autograd.node import differentiated
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, covers
 from iverson.core.op import Op, frozen
-from iverson.core.protocols import Params
+from iverson.core.protocols import LayoutValue, Params
 from iverson.core.shapes import Shape
 from iverson.core.table import TABLE, F
 from iverson.graph.ir.dead_code import dead_code
@@ -50,7 +50,6 @@ from iverson.kernels.index_keys import Key
 from iverson.kernels.partial.partial_values import everything, placed, read, region_of
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Packed, to_strided
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
 from iverson.te.ops.operator import expression_of
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.core.protocols import NDArray, Params
+from iverson.core.protocols import LayoutValue, NDArray, Params
 from iverson.core.table import TABLE
 from iverson.graph.ir.nodes import UNDEFINED, Graph
 from iverson.graph.lowering.padding import padded, trimmed
@@ -21,7 +21,6 @@ from iverson.kernels.kernel_registry import run, run_in_layouts
 from iverson.kernels.sparse.sparse_operands import read
 from iverson.kernels.sparse.sparse_reductions import lines_of
 from iverson.layouts import Pattern, Sparse, is_strided
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern import addresses
 from iverson.layouts.pattern_symbols import Binding, PatternSymbol, actual, kept
 from iverson.layouts.placement import rows

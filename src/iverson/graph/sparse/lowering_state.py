@@ -18,7 +18,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
 from iverson.core.entries import Stored
 from iverson.core.op import Op
-from iverson.core.protocols import DType, Params
+from iverson.core.protocols import DType, LayoutValue, Params
 from iverson.core.python.cached import cached_property
 from iverson.core.table import TABLE
 from iverson.graph.ir.derivative_interface import where_held
@@ -54,7 +54,6 @@ from iverson.graph.sparse.calling_convention import (
     entries_of,
 )
 from iverson.layouts import Pattern
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import PatternRead, PatternSymbol
 from iverson.layouts.placement import rows
 

@@ -37,10 +37,9 @@ from iverson.core.dispatch import (
 )
 from iverson.core.entries import FULL, Bracket
 from iverson.core.op import Op
-from iverson.core.protocols import Params
+from iverson.core.protocols import LayoutValue, Params
 from iverson.graph.ir.nodes import Argument, Value
 from iverson.layouts import support_of
-from iverson.layouts.layout_registry import LayoutValue
 
 
 def contents(x: Handle | Wrapper) -> Any:

@@ -7,9 +7,8 @@ from typing import NoReturn
 from iverson.core.dispatch import Handle, Level, LevelValue, rebind
 from iverson.core.errors import ArgumentError
 from iverson.core.op import Op
-from iverson.core.protocols import DType, Params
+from iverson.core.protocols import DType, LayoutValue, Params
 from iverson.layouts import Layout, register
-from iverson.layouts.layout_registry import LayoutValue
 
 
 class _Donation(Level):

@@ -39,7 +39,7 @@ from iverson.core.dtypes import is_inexact
 from iverson.core.entries import FULL, Box, Bracket, Nothing, Stored
 from iverson.core.errors import GraphError
 from iverson.core.op import Op
-from iverson.core.protocols import Params
+from iverson.core.protocols import LayoutValue, Params
 from iverson.core.table import TABLE
 from iverson.graph.ir.dtype_inference import without_shape
 from iverson.graph.ir.entry_ops import index_array, stored_on
@@ -51,7 +51,6 @@ from iverson.graph.tracing.captured_state import TraceCells, aval_of
 from iverson.kernels import deferred_patterns
 from iverson.kernels.deferred_patterns import UNKNOWN, origin_of, origins, stored_once
 from iverson.layouts import Layout, Pattern, distinct, register, support_of
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern_symbols import PatternRead, handed_out
 from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
 

@@ -239,7 +239,7 @@ def tensor_of(block: Held) -> Block:
         return block
     if isinstance(block, np.ma.MaskedArray):
         return iv.masked_tensor(block.data, ~np.ma.getmaskarray(block))
-    if hasattr(block, "tocoo"):
+    if not isinstance(block, np.ndarray) and hasattr(block, "tocoo"):
         return iv.from_scipy(block)
     return asarray(np.require(block, requirements="A"))
 

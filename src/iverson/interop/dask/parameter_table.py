@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from distributed import Actor
     from distributed.actor import BaseActorFuture
 
-    from iverson.handles.typing import DTypeLike, Indices
+    from iverson.handles.typing import Data, DTypeLike
 
 NAME = "PartitionedTable"
 #: The file that says what a checkpoint is made of.
@@ -68,12 +68,12 @@ class TableRows:
         """The same rows, of which none was looked up."""
         return TableRows(self.placement, self.shape, self.dtype, self.timeout)
 
-    def look_up(self, indices: Indices) -> iv.Tensor:
+    def look_up(self, indices: Data) -> iv.Tensor:
         """The rows at integer indices, as `iverson.embedding` gives them, and not tracked."""
         with iv.no_grad():
             return self.__iverson_embedding__(indices)
 
-    def __iverson_embedding__(self, indices: Indices) -> iv.Tensor:
+    def __iverson_embedding__(self, indices: Data, /) -> iv.Tensor:
         """Rows at the indices, for `iverson.embedding`; each row is requested once."""
         numbers = np.asarray(iv.asarray(indices).detach().numpy())
         if numbers.dtype.kind not in "iu":

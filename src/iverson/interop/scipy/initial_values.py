@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from scipy.optimize import OptimizeResult
     from scipy.sparse import sparray
 
+    from iverson.handles.typing import Data
+
 Function = Callable[..., Any]
 #: A further argument of a function, of any type.
 T = TypeVar("T")
@@ -44,7 +46,7 @@ _PARTS = 32
 def solve_ivp(
     fun: Function,
     t_span: Sequence[float],
-    y0: Tensor | npt.ArrayLike,
+    y0: Data,
     method: str = "RK45",
     t_eval: npt.ArrayLike | None = None,
     args: Sequence[T] = (),

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, OptimizeResult
     from scipy.sparse import sparray
 
+    from iverson.handles.typing import Data
+
     #: The bounds of an entry; None for no bound.
     Pair: TypeAlias = tuple[float | None, float | None]
     #: A constraint, as SciPy takes it.
@@ -53,7 +55,7 @@ _HESSIANS = ("dogleg", "trust-exact")
 
 def root(
     fun: Function,
-    x0: Tensor | npt.ArrayLike,
+    x0: Data,
     args: Sequence[T] = (),
     method: str = "hybr",
     tol: float | None = None,
@@ -112,7 +114,7 @@ def root(
 
 def minimize(
     fun: Function,
-    x0: Tensor | npt.ArrayLike,
+    x0: Data,
     args: Sequence[T] = (),
     method: str | None = None,
     bounds: Bounds | Sequence[Pair] | NDArray | None = None,
@@ -192,7 +194,7 @@ def minimize(
 
 def least_squares(
     fun: Function,
-    x0: Tensor | npt.ArrayLike,
+    x0: Data,
     args: Sequence[T] = (),
     bounds: Bounds | tuple[npt.ArrayLike, npt.ArrayLike] = (-np.inf, np.inf),
     method: str = "trf",
@@ -251,7 +253,7 @@ def least_squares(
 # --- between tensors of any shape and SciPy's vectors ------------------------------
 
 
-def _start(x0: Tensor | npt.ArrayLike, operation: str) -> Tensor:
+def _start(x0: Data, operation: str) -> Tensor:
     start = iv.asarray(x0)
     if is_tracked(start):
         raise GradientError(

@@ -14,11 +14,11 @@ from weakref import ref
 
 import numpy as np
 
+from iverson.core.protocols import LayoutValue
 from iverson.layouts import counting_sorts
 from iverson.layouts.compressed import CompressedPattern
 from iverson.layouts.conversion import from_keys
 from iverson.layouts.coo import CooPattern
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern import Array, Pattern, Sparse
 from iverson.layouts.pattern_symbols import PatternSymbol, follows
 from iverson.layouts.placement import Placement, Source, converted, placements, reordered

@@ -15,7 +15,7 @@ import numpy as np
 
 from iverson.core.inputs.arrays import repeat, tile
 from iverson.core.op import JOINTLY, Op
-from iverson.core.protocols import Params
+from iverson.core.protocols import LayoutValue, Params
 from iverson.core.python.exact_keys import exact
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
@@ -36,7 +36,6 @@ from iverson.layouts import (
     to_strided,
 )
 from iverson.layouts.conversion import like, with_sparse_axes
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern import addresses, index_dtype, matches
 
 Array = np.ndarray[Any, Any]

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from iverson.core.op import Op
-from iverson.core.protocols import DType, Params
+from iverson.core.protocols import DType, LayoutValue, Params
 from iverson.core.shapes import Shape
 from iverson.kernels.kernel_registry import Values, register
 from iverson.kernels.sparse.sparse_operands import is_sparse, read, sparse, sparse_only
 from iverson.layouts import Box, CompressedPattern, CooPattern, Pattern, coalesced, to_strided
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern import coordinates_of, index_dtype
 from iverson.layouts.placement import Source, converted
 from iverson.layouts.weak_tables import ForOthers

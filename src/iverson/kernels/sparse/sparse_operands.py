@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iverson.core.inputs.arrays import repeat, tile
+from iverson.core.protocols import LayoutValue
 from iverson.core.shapes import Shape
 from iverson.kernels.kernel_registry import Kernel, register
 from iverson.kernels.sparse.merging import read_at
@@ -21,7 +22,6 @@ from iverson.layouts import (
     to_strided,
 )
 from iverson.layouts.conversion import like, with_sparse_axes
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.layouts.pattern import addresses
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from iverson.core import entries
-from iverson.core.protocols import NDArray
+from iverson.core.protocols import LayoutValue, NDArray
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
 from iverson.layouts.coo import CooPattern, of_nonzeros
-from iverson.layouts.layout_registry import Layout, LayoutValue, layout_of, register
+from iverson.layouts.layout_registry import Layout, layout_of, register
 from iverson.layouts.zero import Zero
 
 

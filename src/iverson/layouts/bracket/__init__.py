@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iverson.core import entries
-from iverson.core.protocols import NDArray
+from iverson.core.protocols import LayoutValue, NDArray
 from iverson.core.scalars import keep_where
 from iverson.core.shapes import Shape
 from iverson.layouts.box import Box
-from iverson.layouts.layout_registry import Layout, LayoutValue, layout_of, register
+from iverson.layouts.layout_registry import Layout, layout_of, register
 from iverson.layouts.packed import Packed
 from iverson.layouts.zero import Zero
 

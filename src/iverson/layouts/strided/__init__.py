@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from iverson.core.dispatch import Handle, Plain, plain, value_of
-from iverson.core.protocols import NDArray
+from iverson.core.protocols import LayoutValue, NDArray
 from iverson.core.shapes import Shape
-from iverson.layouts.layout_registry import Layout, LayoutValue, register
+from iverson.layouts.layout_registry import Layout, register
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -60,7 +60,7 @@ def are_strided(values: Iterable[LayoutValue]) -> TypeGuard[Iterable[NDArray]]:
     return set(map(type, values)) <= _TYPE
 
 
-def strided_operands(args: Iterable[Handle | complex]) -> Plain | None:
+def strided_operands(args: Iterable[object]) -> Plain | None:
     """The result of `plain` for operands that are all handles of strided values; None where they are not."""
     return plain(args, np.ndarray)
 

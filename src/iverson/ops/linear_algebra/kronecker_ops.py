@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.core import dtypes
+from iverson.core import dtypes, relations
 from iverson.core.aval import Aval
 from iverson.core.entries import FACTORED, FULL, NOTHING, Entries, LowRank, Stored, in_products
 from iverson.core.entry_map import Call, EntryMap
 from iverson.core.errors import ShapeError
 from iverson.core.op import Op, Rule, Sample
 from iverson.core.protocols import Namespace, Params, Shaped, Value
-from iverson.core.relations import Factor, Indexed, Relation
+from iverson.core.relations import Factor, Relation
 from iverson.core.shapes import Shape
 from iverson.core.table import F as namespace
 from iverson.core.table import define, derived
@@ -23,12 +23,9 @@ from iverson.layouts import CooPattern, Pattern, is_strided
 from iverson.layouts.block_diagonal import of_all
 from iverson.layouts.pattern_symbols import follows
 from iverson.ops.rules.batching import Examples, next_axis
-from iverson.ops.rules.notation import lazy_te
+from iverson.ops.rules.notation import Indexed, Language, lazy_te
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
-    from iverson.ops.linear_algebra.product_ops import Indexable
     from iverson.te import Expr
 
 
@@ -57,10 +54,10 @@ def _axes(i: int, rank: int) -> Shape:
 
 # out[i m + k, j n + l] = a[i, j] b[k, l] for b of shape (m, n): the cotangent of a is the sum over k, l of
 # g[(i, k), (j, l)] conj(b[k, l]), that of b the sum over i, j.
-def _contracted(F: Namespace, i: int, g: Value | LowRank, y: Shaped, a: Shaped, b: Shaped) -> Any:
+def _contracted(F: Namespace, i: int, g: Value | LowRank, _y: Shaped, a: Shaped, b: Shaped) -> Any:
     """The cotangent of factor i."""
     if isinstance(g, LowRank):
-        factors = _factors(F, i, g, y, a, b)
+        factors = _factors(F, i, g, _y, a, b)
         return F.matmul(factors.left, factors.right)
     g = F.reshape(g, shape=tuple(n for pair in zip(a.shape, b.shape, strict=True) for n in pair))
     other = _in_turn(F, F.conj((b, a)[i]), 1 - i)
@@ -130,7 +127,7 @@ class Pairwise(EntryMap):
         factors = []
         for k, n in enumerate(call.inputs[1].shape):
             index = np.arange(call.out.shape[k])
-            factors.append(Factor(Indexed(index % n if i else index // max(n, 1)), (k,), (k,)))
+            factors.append(Factor(relations.Indexed(index % n if i else index // max(n, 1)), (k,), (k,)))
         return Relation.of(call.out.shape, call.inputs[i].shape, *factors)
 
 
@@ -189,7 +186,7 @@ def _batched_sampled(
     return F.reshape(values, shape=(examples.size, *pattern.stored_shape))
 
 
-def _in_notation(T: ModuleType, a: Indexable, b: Indexable) -> Any:
+def _in_notation(T: Language, a: Indexed, b: Indexed) -> Any:
     def entry(*at: Expr) -> Any:
         outer = tuple(i // n for i, n in zip(at, b.shape, strict=True))
         return a[outer] * b[tuple(i % n for i, n in zip(at, b.shape, strict=True))]
@@ -216,10 +213,10 @@ def _sampled_vjp_g(
 
 
 def _sampled_vjp_other(
-    F: Namespace, c: Value, y: Value, g: Value, _other: Shaped, *, pattern: Pattern, of: int
+    F: Namespace, c: Value, _y: Shaped, g: Value, _other: Shaped, *, pattern: Pattern, of: int
 ) -> Any:
     w = F.from_values(c, pattern=pattern)
-    ct = _contracted(F, 1 - of, g, y, *((w, _other) if of == 0 else (_other, w)))
+    ct = _contracted(F, 1 - of, g, _y, *((w, _other) if of == 0 else (_other, w)))
     return F.conj(ct)
 
 
@@ -249,8 +246,8 @@ define(
         forward=np.kron,
         abstract=_abstract,
         vjp=(
-            lambda F, g, y, _a, b: _contracted(F, 0, g, y, _a, b),
-            lambda F, g, y, a, _b: _contracted(F, 1, g, y, a, _b),
+            lambda F, g, _y, _a, b: _contracted(F, 0, g, _y, _a, b),
+            lambda F, g, _y, a, _b: _contracted(F, 1, g, _y, a, _b),
         ),
         linear_in=((0,), (1,)),
         entry_map=Pairwise(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import repeat
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
@@ -41,19 +41,10 @@ from iverson.layouts import Pattern, support_of, support_pattern
 from iverson.layouts.pattern import addresses
 from iverson.ops.rules.batching import Examples, by_matrix
 from iverson.ops.rules.entry_maps import relation_by_letters
-from iverson.ops.rules.notation import lazy_te, stretched_index
+from iverson.ops.rules.notation import Indexed, Language, lazy_te, stretched_index
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from iverson.te import Expr
-
-
-class Indexable(Shaped, Protocol):
-    """An operand in index notation."""
-
-    def __getitem__(self, index: tuple[Expr | int, ...], /) -> Expr:
-        """The entry at an index."""
 
 
 def _abstract(a: Shaped, b: Shaped) -> Aval:
@@ -310,7 +301,7 @@ def _all_rows(F: Namespace, g: Value, a: Value) -> tuple[Any, Any]:
     return F.reshape(g, shape=(count, g.shape[-1])), F.reshape(a, shape=(count, a.shape[-1]))
 
 
-def _product(T: ModuleType, a: Indexable, b: Indexable) -> Any:
+def _product(T: Language, a: Indexed, b: Indexed) -> Any:
     k = T.reduce_axis((0, a.shape[-1]))
     shape = _abstract(a, b).shape
 

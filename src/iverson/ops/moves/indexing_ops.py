@@ -34,18 +34,15 @@ from iverson.layouts.pattern_symbols import PatternSymbol
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import Examples, batch_params, leading, next_axis, padded
 from iverson.ops.rules.entry_maps import Copied, Moved
-from iverson.ops.rules.notation import lazy_te, moved, stretched_index
+from iverson.ops.rules.notation import Index, Indexed, Language, lazy_te, moved, stretched_index
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
-    from iverson.ops.moves.shape_ops import Indexable
     from iverson.te import Expr
 
 LINEAR = ((0,),)
 
 
-def _read_at(i: tuple[Expr, ...], key: Key) -> tuple[Expr | int, ...]:
+def _read_at(i: tuple[Expr, ...], key: Key) -> Index:
     """The index in x of ``x[key][i]``."""
     result, k = [], 0
     for item in key:
@@ -65,7 +62,7 @@ def _index_basic_vjp(F: Namespace, g: Value, _y: Shaped, _x: Shaped, *, key: Key
     return F.embed(g, key=key, shape=_x.shape, **options)
 
 
-def _gathered(T: ModuleType, x: Indexable, indices: Sequence[Indexable], axes: Shape) -> Any:
+def _gathered(T: Language, x: Indexed, indices: Sequence[Indexed], axes: Shape) -> Any:
     shape = _gather_abstract(x, *indices, axes=axes).shape
     lead = len(shape) - (len(x.shape) - len(axes))
 
@@ -430,18 +427,18 @@ define(
 
 @by_position
 def _gather_put_vjp(
-    F: Namespace, i: int, g: Value, _y: Shaped, x: Value, v: Value, *indices: Value, axes: Shape
+    F: Namespace, i: int, g: Value, _y: Shaped, _x: Shaped, _v: Shaped, *indices: Value, axes: Shape
 ) -> Any:
     if i == 0:
         if isinstance(value_of(g), Sparse):  # a mask would be dense
             return F.gather_put(g, F.zero((), g.dtype), *indices, axes=axes)
-        return F.bracket(_not_at(F, indices, axes, x.shape), g, negated=False)
+        return F.bracket(_not_at(F, indices, axes, _x.shape), g, negated=False)
     if i == 1:
         # A value overwritten by a later one at the same place has no effect: only the last writer counts.
-        last, cotangent = _last_writers(F, indices, axes, x.shape), F.gather(g, *indices, axes=axes)
+        last, cotangent = _last_writers(F, indices, axes, _x.shape), F.gather(g, *indices, axes=axes)
         mask = value_of(last, last)
         all_last = is_strided(mask) and mask.all()
-        return F.sum_to(cotangent if all_last else F.bracket(last, cotangent, negated=False), v.shape)
+        return F.sum_to(cotangent if all_last else F.bracket(last, cotangent, negated=False), _v.shape)
     return None
 
 
@@ -521,7 +518,7 @@ define(
 
 
 @derived
-def take_along(x: Value, positions: Value, axis: int) -> Any:
+def take_along(x: Value, positions: NDArray, axis: int) -> Any:
     """x at checked positions along an axis; they broadcast with x on the other axes."""
     index = strided.index_along(x.shape, positions, axis)
     return namespace.gather(x, *index, axes=tuple(range(x.ndim)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import starmap
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,20 +34,11 @@ from iverson.ops.numbers.reduction_ops import is_stored
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import leading, next_axis, padded
 from iverson.ops.rules.entry_maps import ELEMENTWISE, SAME, Copied, Entrywise, Moved, moved, union_of_symbols
-from iverson.ops.rules.notation import lazy_te, stretched_index
+from iverson.ops.rules.notation import Indexed, Language, lazy_te, stretched_index
 from iverson.ops.rules.notation import moved as moved_in_notation
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from iverson.te import Expr
-
-
-class Indexable(Shaped, Protocol):
-    """An operand in index notation."""
-
-    def __getitem__(self, index: tuple[Expr | int, ...], /) -> Expr:
-        """The entry at an index."""
 
 
 LINEAR = ((0,),)
@@ -65,7 +56,7 @@ def zero(shape: Shape, dtype: DType) -> Any:
     return make_handle(Zero(shape, dtype))
 
 
-def _reshaped(T: ModuleType, x: Indexable, shape: Shape) -> Any:
+def _reshaped(T: Language, x: Indexed, shape: Shape) -> Any:
     """Row by row, entry n of the result is entry n of x."""
 
     def source(i: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -81,7 +72,7 @@ def _reshaped(T: ModuleType, x: Indexable, shape: Shape) -> Any:
     return T.compute(shape, lambda *i: x[source(i)])
 
 
-def _joined(T: ModuleType, xs: Sequence[Indexable], axis: int, offsets: Shape) -> Any:
+def _joined(T: Language, xs: Sequence[Indexed], axis: int, offsets: Shape) -> Any:
     """Each operand where its range of the axis is, 0 elsewhere: a sum of brackets."""
     shape = _concat_abstract(*xs, axis=axis, offsets=offsets).shape
 
@@ -97,7 +88,7 @@ def _joined(T: ModuleType, xs: Sequence[Indexable], axis: int, offsets: Shape) -
     return T.compute(shape, entry)
 
 
-def _stacked(T: ModuleType, xs: Sequence[Indexable], axis: int) -> Any:
+def _stacked(T: Language, xs: Sequence[Indexed], axis: int) -> Any:
     shape = _stack_abstract(*xs, axis=axis).shape
 
     def entry(*i: Expr) -> Any:
@@ -114,7 +105,7 @@ def _rolled(shape: Shape, i: tuple[Expr, ...], by: dict[int, int]) -> tuple[Expr
     return tuple((k - by.get(d, 0)) % n if n else k for d, (n, k) in enumerate(zip(shape, i, strict=True)))
 
 
-def _band(T: ModuleType, x: Indexable, keep: str, k: int) -> Any:
+def _band(T: Language, x: Indexed, keep: str, k: int) -> Any:
     def inside(i: Expr, j: Expr) -> Any:
         return j - i <= k if keep == "tril" else j - i >= k
 

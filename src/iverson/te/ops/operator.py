@@ -26,7 +26,7 @@ from iverson.core.entries import FULL, Box
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.inputs.arguments import as_function
 from iverson.core.op import Body, Op, Rule, Wanted, frozen
-from iverson.core.protocols import DType, Namespace, NDArray, Params, Shaped, Value
+from iverson.core.protocols import DType, LayoutValue, Namespace, NDArray, Params, Shaped, Value
 from iverson.core.python import locks
 from iverson.core.python.cached import cached_property
 from iverson.core.scalars import SCALARS
@@ -36,7 +36,6 @@ from iverson.expr.nodes import Apply, Const, Expr, postorder
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, select, support_of, to_strided
 from iverson.layouts.bracket import as_selection, held
-from iverson.layouts.layout_registry import LayoutValue
 from iverson.te.derivatives.forward_mode import jvp
 from iverson.te.derivatives.reverse_mode import differentiable_below, differentiate
 from iverson.te.elimination.zero_elimination import eliminate

@@ -10,6 +10,7 @@ from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from iverson.core.aval import Aval
 from iverson.core.errors import ArgumentError
 from iverson.core.inputs.arguments import as_sequence
 from iverson.core.op import Op, Rule, Wanted
@@ -86,7 +87,8 @@ def notation_of(op: Op) -> Build | None:
 def _by_loops(op: Op, /, *xs: Tensor, **params: Constant) -> Any:
     from iverson import te
 
-    aval = op.infer(*xs, **params)
+    operands: Any = xs
+    aval: Aval = op.infer(*operands, **params)
     if prod(aval.shape) == 0:
         return te.compute(aval.shape, lambda *i: 0, dtype=aval.dtype)
     assert op.loops is not None

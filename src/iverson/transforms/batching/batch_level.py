@@ -210,7 +210,7 @@ class Batch(Level):
                 blocks.enter_context(level.knowing(x, outside_operand))
             yield
 
-    def function(self, function: type[Function], args: tuple[object, ...]) -> Any:
+    def function(self, function: type[Function], args: tuple[Any, ...]) -> Any:
         """See `Level.function`: one Function on all examples; its derivative outside is the user's."""
         operands, arg_origins = list(map(self.outside, args)), list(map(origin_of, args))
         if any(isinstance(a, Wrapper) for a in args):
