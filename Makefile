@@ -3,6 +3,7 @@
 PYTHON ?= python3
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+CALIBRATE_ARGS ?=
 MUTATE_ARGS ?= iverson.autograd.engine
 PYTEST_ARGS ?=
 
@@ -17,7 +18,7 @@ DOCTEST := $(PYTEST) --doctest-modules src/iverson $(patsubst %,--ignore-glob='*
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-dask test test-all test-peers test-minimum test-latest lint format stubs packages pictures docs bench mutate clean
+.PHONY: help demo demo-dask test test-all test-peers test-minimum test-latest lint format stubs packages pictures docs bench calibrate mutate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +74,9 @@ docs: $(VENV)/.stamp-docs  ## build the site into docs/_build; any warning is an
 
 bench: $(VENV)/.stamp-peers  ## measure against the peers: make bench BENCH_ARGS=--quick
 	$(PY) -m benchmarks $(BENCH_ARGS)
+
+calibrate: $(VENV)/.stamp-dev  ## measure the thresholds of the cost model: make calibrate CALIBRATE_ARGS=phase_cost
+	$(PY) -m benchmarks.calibrate $(CALIBRATE_ARGS)
 
 mutate: $(VENV)/.stamp-dev  ## change a module's guards one by one: make mutate MUTATE_ARGS=iverson.te.elimination.zero_elimination
 	$(PY) -m tests.tools.mutate $(MUTATE_ARGS)

@@ -26,6 +26,9 @@ where the time goes: in machine code, in calling it, and what `te.explain` says.
 of a peer's time at most: training steps, second derivatives, loops over time, batches, first calls, and peak
 memory.
 
+`make calibrate` measures the thresholds of the cost model on this machine: from which amount of work threads,
+a compiled pass or a product of BLAS pays, and how much slower the package's choice is where it loses most.
+
 Numbers are our time over the peer's, 0.5 half the time and 2 twice the time: the median over the sizes of a
 workload.
 

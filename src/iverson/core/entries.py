@@ -114,12 +114,9 @@ class LowRank:
 
     __slots__ = ("left", "need", "right")
 
-    left: Any
-    right: Any
-
     def __init__(self, left: Value, right: Value) -> None:
-        self.left = left
-        self.right = right
+        self.left: Any = left
+        self.right: Any = right
         self.need: Entries = FULL
 
     @property

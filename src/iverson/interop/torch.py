@@ -355,10 +355,10 @@ class _Step(torch.autograd.Function):
     @staticmethod
     def backward(ctx: FunctionCtx, *cotangents: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         recording, tensors = ctx.recording, ctx.saved_tensors
-        given = {
+        tracked_cotangents = {
             k: g for k, g in enumerate(cotangents) if g is not None and recording.results[k].requires_grad
         }
-        at, nonzero = list(given), list(given.values())
+        at, nonzero = list(tracked_cotangents), list(tracked_cotangents.values())
         numbers = [k for k, is_needed in enumerate(ctx.needs_input_grad[1:]) if is_needed]
         gradients: list[Any] = []
 

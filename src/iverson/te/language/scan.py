@@ -147,8 +147,8 @@ def scan(
     as_function(fscan, site, "fscan")
     reverse = as_flag(reverse, site, "reverse")
     is_multiple = isinstance(shape, (list, tuple)) and any(isinstance(n, (list, tuple)) for n in shape)
-    each: Any = shape if is_multiple else (shape,)
-    shapes = [shape_of(s, site) for s in each]
+    state_shapes: Any = shape if is_multiple else (shape,)
+    shapes = [shape_of(s, site) for s in state_shapes]
     _check_steps(shapes, site)
     inits, state_dtypes = (
         _of_each(x, len(shapes) if is_multiple else 0, argument, site)
