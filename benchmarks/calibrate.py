@@ -6,8 +6,8 @@
 A threshold chooses between two ways to one result: below it the plain one, from it on the one that has more
 to start with. Each way is forced in a process of its own, where the threshold is infinite or 0 before
 anything is compiled. The two processes run the same workload at growing sizes in turns. The result is the
-range of amounts in which the ways cross, beside the threshold that the package has, with how much slower the package's
-choice is where it loses most. Compiling is not counted: every call runs once before it is timed.
+range of amounts in which the ways cross, beside the threshold that the package has, with how much slower the
+package's choice is where it loses most. Compiling is not counted: every call runs once before it is timed.
 """
 
 from __future__ import annotations
