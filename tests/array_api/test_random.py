@@ -142,6 +142,9 @@ CONTINUOUS = {
     "gamma": ((0.7, 2.0), stats.gamma(0.7, scale=2.0)),
     "gumbel": ((1.0, 2.0), stats.gumbel_r(1.0, 2.0)),
     "laplace": ((1.0, 2.0), stats.laplace(1.0, 2.0)),
+    "logistic": ((1.0, 2.0), stats.logistic(1.0, 2.0)),
+    "lognormal": ((0.3, 0.6), stats.lognorm(0.6, scale=np.exp(0.3))),
+    "weibull": ((1.7,), stats.weibull_min(1.7)),
     "truncated_normal": ((3.0, 9.0, 1.0, 2.0), stats.truncnorm(1.0, 4.0, 1.0, 2.0)),
 }
 
@@ -198,6 +201,9 @@ def test_counts_are_numpys():
         (ArgumentError, lambda: ours.exponential(-1.0, 3)),
         (ArgumentError, lambda: ours.laplace(0.0, -1.0, 3)),
         (ArgumentError, lambda: ours.gumbel(0.0, -1.0, 3)),
+        (ArgumentError, lambda: ours.logistic(0.0, -1.0, 3)),
+        (ArgumentError, lambda: ours.lognormal(0.0, -1.0, 3)),
+        (ArgumentError, lambda: ours.weibull(0.0, 3)),
         (ArgumentError, lambda: ours.gamma(0.0, 1.0, 3)),
         (ArgumentError, lambda: ours.gamma(1.0, -1.0, 3)),
         (ArgumentError, lambda: ours.beta(1.0, -1.0, 3)),

@@ -453,6 +453,10 @@ NN: dict[str, Callable[[], Given | list[Given]]] = {
         for kind, more in (("avg", {}), ("max", {"return_indices": True}))
         for n in (1, 2, 3)
     },
+    **{
+        f"lp_pool{n}d": lambda n=n: Given(iv.ones((1, 2, *[4] * n)), 2.0, 2, 2, True) for n in (1, 2, 3)
+    },
+    "multilabel_soft_margin_loss": lambda: Given(matrix(), matrix(), vector(), **REDUCTION),
     "ctc_loss": lambda: Given(
         iv.zeros((3, 1, 2)), iv.asarray([[1]]), numbers(3), numbers(1), 0, zero_infinity=True, **REDUCTION
     ),
@@ -539,9 +543,12 @@ RANDOM: dict[str, Callable[[], Given | list[Given]]] = {
     "gamma": lambda: Given(2.0, 1.0, 3, **DRAWN),
     "gumbel": lambda: Given(0.0, 1.0, 3, **DRAWN),
     "laplace": lambda: Given(0.0, 1.0, 3, **DRAWN),
+    "logistic": lambda: Given(0.0, 1.0, 3, **DRAWN),
+    "lognormal": lambda: Given(0.0, 1.0, 3, **DRAWN),
     "multinomial": lambda: Given(4, vector(0.25, 0.75), (2,)),
     "multivariate_normal": lambda: Given(vector(), matrix(), (2,), **DRAWN),
     "poisson": lambda: Given(2.0, (2, 3)),
+    "weibull": lambda: Given(2.0, 3, **DRAWN),
     "truncated_normal": lambda: Given(-1.0, 2.0, 0.0, 1.0, 3, **DRAWN),
     "choice": lambda: Given(vector(), 2, replace=False, p=vector(0.5, 0.25, 0.25), axis=0),
     "exponential": lambda: Given(1.0, 3, **DRAWN),

@@ -256,6 +256,12 @@ LOSSES = {
         )
         for r in ("mean", "none")
     },
+    **loss("multilabel_soft_margin_loss", X, (Q > 0.5).astype(float)),
+    "multilabel_soft_margin_loss-weight": Case(
+        lambda x, y: nn.multilabel_soft_margin_loss(x, y, P[0]),
+        lambda F, x, y: F.multilabel_soft_margin_loss(x, y, tensor(P[0], x)),
+        (X, Q),
+    ),
     **loss("gaussian_nll_loss", X, Y, P, full=True),
     "gaussian_nll_loss-rows": spread(P[:, 0].copy()),
     "gaussian_nll_loss-square": spread(P[0, :3].copy(), X[:, :3].copy(), Y[:1, :3].copy()),
@@ -462,6 +468,10 @@ POOLS = {
     ),
     "avg_pool2d-divisor": spatial("avg_pool2d", PLANE, kernel_size=2, divisor_override=3),
     "avg_pool3d": spatial("avg_pool3d", SOLID, kernel_size=2, stride=1, padding=1),
+    "lp_pool1d": spatial("lp_pool1d", LINE, norm_type=2.0, kernel_size=3, stride=2),
+    "lp_pool2d": spatial("lp_pool2d", PLANE, norm_type=4.0, kernel_size=(2, 3)),
+    "lp_pool2d-sums": spatial("lp_pool2d", PLANE, norm_type=1.0, kernel_size=2),
+    "lp_pool3d": spatial("lp_pool3d", SOLID, norm_type=2.0, kernel_size=2, stride=1),
     **{
         f"adaptive_{kind}_pool{n}d-{'-'.join(map(str, size))}": spatial(
             f"adaptive_{kind}_pool{n}d", x, output_size=size

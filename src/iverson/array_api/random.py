@@ -247,6 +247,52 @@ class Generator:
         return self._finished(loc - scale * F.log(exponentials), requires_grad)
 
     @checked
+    def logistic(
+        self,
+        loc: ArrayLike = 0.0,
+        scale: ArrayLike = 1.0,
+        size: ShapeLike | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Logistic draws, of distribution 1 / (1 + exp((loc - x) / scale)), differentiable in both."""
+        loc, scale = as_weak(loc, "logistic", "loc"), _number(scale, "logistic", "scale")
+        first, second = (
+            self._named("logistic", "standard_exponential", size, (loc, scale), dtype) for _ in "ab"
+        )
+        return self._finished((F.log(first) - F.log(second)) * scale + loc, requires_grad)
+
+    @checked
+    def lognormal(
+        self,
+        mean: ArrayLike = 0.0,
+        sigma: ArrayLike = 1.0,
+        size: ShapeLike | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Exponentials of normal draws of mean ``mean`` and deviation ``sigma``, differentiable in both."""
+        mean, sigma = as_weak(mean, "lognormal", "mean"), _number(sigma, "lognormal", "sigma")
+        normals = self._named("lognormal", "standard_normal", size, (mean, sigma), dtype)
+        return self._finished(F.exp(normals * sigma + mean), requires_grad)
+
+    @checked
+    def weibull(
+        self,
+        a: ArrayLike,
+        size: ShapeLike | None = None,
+        *,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        """Weibull draws of scale 1 and shape ``a``, differentiable in ``a``: E ** (1 / a), E exponential."""
+        shape: Any = _number(a, "weibull", "a", above=True)
+        exponentials = self._named("weibull", "standard_exponential", size, (shape,), dtype)
+        return self._finished(F.exp(F.log(exponentials) / shape), requires_grad)
+
+    @checked
     def truncated_normal(
         self,
         lower: ArrayLike,

@@ -400,7 +400,11 @@ def _position(positions: Keys) -> Keys:
 
 
 def _product_of_links(ties: Iterable[Ties]) -> Matrix | None:
-    """The links of joint keys; None where equal keys are tied, and where there are more than `MOST`."""
+    """Matrix of the links between joint keys: the Kronecker product of the links of all ``ties``.
+
+    An element of ``ties`` without links (equal keys are tied) counts as an identity matrix. The result is
+    None if no element has links, or if the product would have more than `MOST` links.
+    """
     from scipy.sparse import eye_array, kron
 
     ties = list(ties)

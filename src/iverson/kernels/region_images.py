@@ -117,7 +117,12 @@ def embedded(region: Region, _shape: Shape, *, key: Key, shape: Shape, held: boo
 
 
 def gathered(region: Region, _shape: Shape, *indices: Array, axes: Shape) -> Region | None:
-    """The image under a read at index arrays: the span of the places at which all point into the region."""
+    """Image of ``region`` under a read at index arrays; None if the image is empty.
+
+    Along the axes of the index arrays, which come first, the image is the smallest span that holds all
+    positions at which every index points into ``region``. Along the remaining axes, the image has the
+    interval of ``region``.
+    """
     inside = [
         (n >= region.start[k]) & (n < region.stop[k])
         for n, k in zip(map(np.asarray, indices), axes, strict=True)

@@ -106,9 +106,11 @@ Pass = Callable[..., tuple[Array, Array, Array]]
 def carried(
     take: Pass, indptr: Array, indices: Array, entries: Array
 ) -> tuple[Array, Array, Array, Callable[[], Array]]:
-    """The starts, indices and entries of a pass, and a function that finds, once, where entries come from.
+    """New starts, indices and entries after the pass ``take``, and a function that returns old positions.
 
-    The pass moves the positions of slices, by which these are then taken.
+    The function gives the position that each new entry had before the pass, and computes these positions at
+    most once. If each entry is a slice (``entries`` has more than one axis), the pass moves positions instead
+    of entries, and the slices are then taken at the moved positions.
     """
     if entries.ndim > 1:
         starts, along, at = take(indptr, indices, np.arange(indices.size))

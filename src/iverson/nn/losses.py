@@ -16,7 +16,7 @@ from iverson.array_api.conventions.operands import as_operand, check_kind, check
 from iverson.array_api.entries.creation import zero_of
 from iverson.array_api.nn import averaged, class_axis, cross_entropy, of_classes
 from iverson.array_api.reduction.norms import vector_norm
-from iverson.array_api.reduction.reductions import entry_count
+from iverson.array_api.reduction.reductions import entry_count, mean
 from iverson.core import dtypes
 from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ShapeError
@@ -475,6 +475,37 @@ def soft_margin_loss(x: A | ArrayLike, target: A | ArrayLike, /, *, reduction: R
 
 @checked
 @in_single
+def multilabel_soft_margin_loss(
+    x: A | ArrayLike,
+    target: A | ArrayLike,
+    /,
+    weight: A | ArrayLike | None = None,
+    *,
+    reduction: Reduction = "mean",
+) -> A:
+    """The mean over classes of the cross entropy of sigmoid(x) and ``target``, 0 or 1 for each class.
+
+    Parameters
+    ----------
+    x : of shape (..., classes).
+    target : of the same shape.
+    weight : a factor for each class.
+    reduction : of the losses of the examples: "none", "mean" or "sum".
+
+    Raises ShapeError where shapes differ, DTypeError for complex numbers.
+
+    >>> from iverson import asarray
+    >>> multilabel_soft_margin_loss(asarray([[0., 1000.]]), asarray([[1., 0.]]))
+    iverson.Tensor(500.34657359)
+    """
+    name = "multilabel_soft_margin_loss"
+    x, target = pair(name, x, target)
+    terms = _weighted(F.softplus(x) - target * x, weight, name)
+    return averaged(mean(terms, axis=-1), reduction, name)
+
+
+@checked
+@in_single
 def gaussian_nll_loss(
     x: A | ArrayLike,
     target: A | ArrayLike,
@@ -584,6 +615,7 @@ __all__ = [
     "l1_loss",
     "margin_ranking_loss",
     "mse_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "pairwise_distance",
     "poisson_nll_loss",

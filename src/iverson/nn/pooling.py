@@ -28,7 +28,7 @@ from iverson.ops import F
 
 if TYPE_CHECKING:
     from iverson.handles.array import Array
-    from iverson.handles.typing import A, ArrayLike
+    from iverson.handles.typing import A, ArrayLike, Positive
 
 #: The extents of a result; None keeps that of the argument.
 OutputExtents: TypeAlias = Extents | Sequence[SupportsIndex | None] | None
@@ -302,6 +302,44 @@ def _avg_pool(
 avg_pool1d, avg_pool2d, avg_pool3d = _avg_pool
 
 
+@spatial
+@in_single
+def _lp_pool(
+    n: int,
+    x: A | ArrayLike,
+    /,
+    norm_type: Positive,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    ceil_mode: bool = False,
+) -> A:
+    """The norm of each window of {sample}: the root of order ``norm_type`` of the sum of powers.
+
+    Parameters
+    ----------
+    x : of shape (batch, channels, {axes}), or without the batch.
+    norm_type : the exponent p of the powers x**p; 1 for sums, 2 for lengths.
+    kernel_size : the extents of a window, on all axes alike or on each.
+    stride : how far windows are apart; by default they lie side by side.
+    ceil_mode : whether a last window that reaches out of x counts.
+
+    Where a norm is 0, so is the derivative. Raises ShapeError where no window lies inside, ArgumentError.
+
+    >>> from iverson import asarray
+    >>> lp_pool{n}d(asarray([{open}[3., 4., 0., 2.]{close}]), 2, {window})
+    iverson.Tensor([{open}[5., 2.]{close}])
+    """
+    pool = _Pool(f"lp_pool{n}d", n, x, kernel_size, stride, 0, 1, ceil_mode)
+    pool.x = F.pow(pool.x, norm_type)
+    total = pool.reduced(_sum_of_windows, pool.padded(0.0, False))
+    is_zero = F.equal(total, 0)
+    root = F.pow(F.where(is_zero, 1.0, total), 1 / norm_type)
+    return single(F.where(is_zero, 0.0, root), pool.alone)
+
+
+lp_pool1d, lp_pool2d, lp_pool3d = _lp_pool
+
+
 def _parts(extent: int, count: int) -> tuple[Any, Any]:
     """The starts and the ends of the ``count`` parts of an axis."""
     i = np.arange(count)
@@ -437,6 +475,9 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",

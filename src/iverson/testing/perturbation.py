@@ -254,7 +254,11 @@ class Problem:
         return self._within(coordinates, wide)
 
     def _within(self, points: list[Vector], wide: bool) -> list[Vector]:
-        """The coordinates of all variables, moved into the set."""
+        """Coordinates of all variables after ``project`` has moved ``points`` into the set of valid inputs.
+
+        Without ``project``, the result is ``points``. If ``wide`` is True, variables of single precision are
+        passed to ``project`` in double precision.
+        """
         if self.project is None:
             return points
         import optree

@@ -108,7 +108,11 @@ class Context:
         return rewrap(wrapper, make_handle(value, self._node if isinstance(parent, str) else parent, index))
 
     def _bar(self, handles: Iterable[Handle | None]) -> None:
-        """In a recorded pass, put barriers before values that forward did not record."""
+        """Put barriers on ``handles`` of values that ``forward`` did not record, if the pass is recorded.
+
+        A barrier is a node that the handle gets in place. A derivative that would flow through this node to
+        an input of the call raises GradientError.
+        """
         if is_grad_enabled():
             for x in handles:
                 if x is not None and unrecorded_values.is_unrecorded(x):

@@ -209,7 +209,11 @@ _SOMETHING = Const(True, BOOL)
 
 
 def _compares(condition: Expr, scope: Scope) -> bool:
-    """True if a condition contains a comparison of integers."""
+    """Return True if ``condition`` is a comparison of integers, or a logical combination that contains one.
+
+    The search looks through local names, with their definitions in ``scope``, and through logical ops.
+    Operands of all other expressions are not searched.
+    """
     pending = [condition]
     while pending:
         e = pending.pop()

@@ -163,9 +163,12 @@ def peeled(task: Task, walk: Stmt) -> list[Task] | None:
 
 
 def _phases(task: Task, name: str, step: int) -> list[Task]:
-    """An axis with a step, or under ``// d``, as one task for each residue, over whole steps.
+    """Rewrite ``task`` so that its axis ``name`` counts whole steps: one task, or one for each residue.
 
-    ``for a in range(lo, hi): ... (a + c) // d ...  ->  for q: ... q + (r + c) // d ...`` with a = d q + r.
+    A ``step`` above 1 gives one task. An axis under ``// d`` gives one task for each residue r modulo d, with
+    a = d q + r:
+    ``for a in range(lo, hi): ... (a + c) // d ...  ->  for q: ... q + (r + c) // d ...``.
+    The result is ``[task]`` if the axis is empty or the split for a division brings no gain.
     """
     axis = next(a for a in task.axes if a.name == name)
     low, high = affine(axis.lower, Scope()).const, affine(axis.upper, Scope()).const

@@ -151,7 +151,11 @@ def key(phase: Loop) -> Expr | None:
 
 
 def in_order(kernel: Kernel, phase: Loop) -> Kernel:
-    """A kernel of that phase whose n-th iteration is number ``order.[n]``."""
+    """Kernel that runs the iterations of ``phase`` in an order that an added input buffer gives.
+
+    The int64 buffer is named ``order.``, with the dot: iteration n of the new loop runs the body of ``phase``
+    with the loop variable equal to entry n of this buffer.
+    """
     order = Buffer(ORDER, INT64, (COUNT,))
     at = f"{phase.var}.at"
     replacement: dict[str, Expr] = {phase.var: Load(order, (Var(at),))}

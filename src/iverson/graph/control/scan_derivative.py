@@ -262,7 +262,10 @@ class Variant:
         self.graph = replace(graph, outputs=tuple(graph.outputs[k] for k in at))
 
     def carries(self) -> State:
-        """The carries that are defined after the step."""
+        """Set with the number k of each carry k that is defined after the step.
+
+        If carry k is a selection (values with a condition), the set contains the number -1 - k too.
+        """
         return _state(self.outputs)
 
 

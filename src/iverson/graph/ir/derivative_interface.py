@@ -152,7 +152,11 @@ def let_leave(variables: Iterable[Node]) -> Iterator[None]:
 
 
 def leaving_of(node: Node, wanted: Sequence[int]) -> tuple[int, ...]:
-    """The arguments in ``wanted`` whose cotangents go to another op, and so may be selections."""
+    """Numbers in ``wanted`` of the arguments whose cotangents go to another op, and so may be selections.
+
+    Such an argument is the result of an op, or a variable that `let_leave` declares: the cotangent of such a
+    variable goes to an op outside of the graph that is being written.
+    """
     variables = _leaving.get()
     parents = [(k, node.parents[k]) for k in wanted]
     return tuple([k for k, p in parents if p is not None and (p.op is not None or p in variables)])

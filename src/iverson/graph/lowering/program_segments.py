@@ -413,7 +413,12 @@ def _live(equations: Sequence[Equation], outputs: set[Value]) -> list[Equation]:
 
 
 def _mended_in_place(live: Sequence[Equation], outputs: set[Value]) -> dict[Value, Value]:
-    """Products that are read only by the equation that mends them, each with the result of that."""
+    """Map from each product that may be computed in the buffer of its mended result to this result.
+
+    The op ``mended`` takes a product, and computes the product again, without the terms that a selection
+    leaves out, if an inf or nan is found. A product is in the map if no other equation reads the product and
+    the product is not an output of the graph.
+    """
     reads = Counter(x for e in live for x in dict.fromkeys(values_of(e.operands)))
     products = {v for e in live if e.op.name in PRODUCTS for v in e.results}
     mends = {e.operands[0]: e.results[0] for e in live if e.op is mended}

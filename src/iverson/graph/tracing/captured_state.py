@@ -285,7 +285,11 @@ class TraceCells(OutsideCells):
         return self.level.handle(value)
 
     def rebinding(self, x: Handle) -> None:
-        """Called before a handle gets another value."""
+        """Make a cell for the handle ``x``, just before ``x`` gets another value in the traced function.
+
+        With the cell, each call reads the present value of ``x`` as an input and writes the new value to
+        ``x``. Nothing is done if ``x`` has a cell already or does not come from outside the trace.
+        """
         if not self._is_around(x):
             return
         cell = self._at.get(id(x))

@@ -45,7 +45,10 @@ for _name in ("elementwise", "concat", "stack"):
 
 @register(ANY_OP, Bracket)
 def of_selected(op: Op, values: Values, params: Params) -> Any:
-    """An op without a rule, on the selections made."""
+    """Run an op that has no rule for selections: each selection among ``values`` is made first.
+
+    Making a selection sets the entries at which the condition does not hold to zero.
+    """
     return run(op, tuple([select(of_packed(v)) for v in values]), params)
 
 

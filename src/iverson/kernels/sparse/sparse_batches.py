@@ -69,7 +69,11 @@ def between(a: Sparse, b: Sparse, product: Callable[[Sparse, Sparse], Sparse]) -
 def flattened(
     a: Sparse | Array, b: Sparse | Array, pattern: Pattern, turned: Callable[[Sparse | Array], Sparse | Array]
 ) -> tuple[Any, Any, Pattern]:
-    """Matrices a, b and a pattern such that a @ b there is the product of two batches at their pattern.
+    """Two matrices and a pattern, for one product in place of the products of the batches ``a`` and ``b``.
+
+    The product of the two matrices, at the new pattern, has the same entries as ``a @ b`` at ``pattern``. The
+    matrices of ``a`` stand below each other, those of ``b`` beside each other, and the patterns on a
+    diagonal; if ``b`` is a single matrix, the patterns stand below each other instead.
 
     turned : the transpose of a factor.
     """
