@@ -247,3 +247,12 @@ def test_offsets_of_bags_end_where_the_indices_do():
     for offsets, last in (([0, 2], True), ([1, 3], True), ([1, 2], False), ([0, 2, 1], False)):
         with pytest.raises(iv.errors.ArgumentError, match=r"^embedding_bag: argument 'offsets': .*0 first"):
             nn.embedding_bag(np.array([0, 1, 1]), table, np.array(offsets), include_last_offset=last)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0])
+def test_the_derivative_of_a_norm_of_zeros(n, p):
+    """A length has the derivative 0 there, a sum its own: 1."""
+    x = iv.zeros((1, 1, *[2] * n), requires_grad=True)
+    getattr(nn, f"lp_pool{n}d")(x, p, 2).sum().backward()
+    assert (x.grad.to_dense().numpy() == (1.0 if p == 1 else 0.0)).all()

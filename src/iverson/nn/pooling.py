@@ -323,7 +323,7 @@ def _lp_pool(
     stride : how far windows are apart; by default they lie side by side.
     ceil_mode : whether a last window that reaches out of x counts.
 
-    Where a norm is 0, so is the derivative. Raises ShapeError where no window lies inside, ArgumentError.
+    Where a norm of order above 1 is 0, so is the derivative. Raises ShapeError where no window lies inside, ArgumentError.
 
     >>> from iverson import asarray
     >>> lp_pool{n}d(asarray([{open}[3., 4., 0., 2.]{close}]), 2, {window})
@@ -332,6 +332,8 @@ def _lp_pool(
     pool = _Pool(f"lp_pool{n}d", n, x, kernel_size, stride, 0, 1, ceil_mode)
     pool.x = F.pow(pool.x, norm_type)
     total = pool.reduced(_sum_of_windows, pool.padded(0.0, False))
+    if norm_type == 1:
+        return single(total, pool.alone)
     is_zero = F.equal(total, 0)
     root = F.pow(F.where(is_zero, 1.0, total), 1 / norm_type)
     return single(F.where(is_zero, 0.0, root), pool.alone)
