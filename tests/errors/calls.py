@@ -444,7 +444,7 @@ NN: dict[str, Callable[[], Given | list[Given]]] = {
     },
     **{
         f"avg_pool{n}d": lambda n=n: Given(
-            iv.ones((1, 2, *[4] * n)), 2, 2, 1, True, False, *[3] * (n > 1)
+            iv.ones((1, 2, *[4] * n)), 2, 2, 1, True, False, 3
         )
         for n in (1, 2, 3)
     },

@@ -206,17 +206,13 @@ def met(n: int, m: int, first: Lines, second: Lines) -> tuple[Array, Array, Arra
     size = min(first[1].size, second[1].size)
     # Half the memory to move, wherever it holds the positions.
     dtype = np.int32 if first[1].size < 2**31 - 1 else np.int64
-    result: tuple[Array, Array, Array] = (
-        np.empty(n + 1, first[0].dtype),
-        np.empty(size, first[1].dtype),
-        np.empty(size, dtype),
-    )
+    result = np.empty(n + 1, first[0].dtype), np.empty(size, first[1].dtype), np.empty(size, dtype)
     # Entries of a product: SciPy leaves out those that are 0.
     operands = (*first, np.arange(1, first[1].size + 1, dtype=dtype), *second, np.ones(second[1].size, dtype))
     loops().csr_elmul_csr(n, m, *operands, *result)
     starts, indices, at = result
     count = int(starts[-1])
-    return starts, indices[:count].copy(), at[:count] - np.int64(1)
+    return starts, indices[:count].copy(), np.subtract(at[:count], np.int64(1))
 
 
 def box(

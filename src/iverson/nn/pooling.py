@@ -323,7 +323,8 @@ def _lp_pool(
     stride : how far windows are apart; by default they lie side by side.
     ceil_mode : whether a last window that reaches out of x counts.
 
-    Where a norm of order above 1 is 0, so is the derivative. Raises ShapeError where no window lies inside, ArgumentError.
+    Where a norm of order above 1 is 0, so is the derivative. Raises ShapeError where no window lies inside,
+    ArgumentError.
 
     >>> from iverson import asarray
     >>> lp_pool{n}d(asarray([{open}[3., 4., 0., 2.]{close}]), 2, {window})

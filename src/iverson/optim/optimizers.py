@@ -56,18 +56,13 @@ class SGD(Optimizer):
         return {"momentum": np.zeros_like(value)} if self.momentum else {}
 
     def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
-        if (
-            self.momentum
-            and isinstance(lr, float)
-            and isinstance(value, np.ndarray)
-            and isinstance(gradient, np.ndarray)
-            and compiled_elementwise.worthwhile(
-                compiled_elementwise.WORTHWHILE_STEP, value, gradient, state["momentum"]
-            )
-        ):
-            numbers = lr, self.momentum, self.weight_decay
-            compiled_elementwise.sgd(value, gradient, state["momentum"], numbers, nesterov=self.nesterov)
-            return
+        if self.momentum:
+            arrays: Any = value, gradient, state["momentum"]
+            if compiled_elementwise.worthwhile(compiled_elementwise.WORTHWHILE_STEP, *arrays):
+                numbers: Any = lr, self.momentum, self.weight_decay
+                p, g, m = arrays
+                compiled_elementwise.sgd(p, g, m, numbers, nesterov=self.nesterov)
+                return
         gradient = self._decayed(value, gradient)
         if self.momentum:
             velocity = state["momentum"]
@@ -105,19 +100,12 @@ class _Moments(Optimizer):
         mean, square = state["mean"], state["square"]
         state["step"] += 1
         n = _counts(state["step"], value)
-        if (
-            type(n) is int
-            and isinstance(lr, float)
-            and isinstance(value, np.ndarray)
-            and isinstance(gradient, np.ndarray)
-            and compiled_elementwise.worthwhile(
-                compiled_elementwise.WORTHWHILE_STEP, value, gradient, mean, square
-            )
-        ):
-            root, rate = (1 - second**n) ** -0.5, lr / (1 - first**n)
-            compiled_elementwise.adam(
-                value, gradient, mean, square, (1 - first, second, 1 - second, root, self.eps, rate)
-            )
+        arrays: Any = value, gradient, mean, square
+        if type(n) is int and compiled_elementwise.worthwhile(compiled_elementwise.WORTHWHILE_STEP, *arrays):
+            rate: Any = lr / (1 - first**n)
+            root = (1 - second**n) ** -0.5
+            p, g, m, v = arrays
+            compiled_elementwise.adam(p, g, m, v, (1 - first, second, 1 - second, root, self.eps, rate))
             return
         mean += (1 - first) * (gradient - mean)
         square *= second
