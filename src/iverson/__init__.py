@@ -25,6 +25,7 @@ from iverson.handles import Tensor as Tensor
 
 if _typing.TYPE_CHECKING:
     from iverson import dataclasses as dataclasses
+    from iverson import debug as debug
     from iverson import explain as explain
     from iverson import fft as fft
     from iverson import linalg as linalg
@@ -36,6 +37,7 @@ if _typing.TYPE_CHECKING:
     from iverson import te as te
     from iverson import testing as testing
     from iverson import transforms as transforms
+    from iverson import tree as tree
     from iverson.core.dtypes import bfloat16 as bfloat16
     from iverson.masked.construct import *
     from iverson.saving import *
@@ -47,8 +49,8 @@ __version__ = "0.1.0"
 _NAMESPACES = ("autograd", "errors")
 #: Packages imported when first asked for, and modules of theirs whose names are names of this namespace too.
 _ON_DEMAND = (
-    "dataclasses", "explain", "fft", "graph", "linalg", "masked", "nn", "optim", "random", "special", "te",
-    "testing", "transforms",
+    "dataclasses", "debug", "explain", "fft", "graph", "linalg", "masked", "nn", "optim", "random", "special",
+    "te", "testing", "transforms", "tree",
 )  # fmt: skip
 _LENT = ("masked.construct", "saving", "transforms")
 

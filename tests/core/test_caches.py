@@ -31,7 +31,7 @@ COVERED: dict[str, str] = {
     "the name: entered as modules are imported, and by extensions": """
         core.dispatch._by_type core.dispatch._default core.dispatch._handle core.float_warnings._relayed
         core.python.locks._guarding_libraries core.python.locks._guarding_python core.table.TABLE
-        dataclasses._registered
+        dataclasses._own_init dataclasses._registered
         interop.mpi.ranks._given_up kernels.kernel_registry._kernels layouts.layout_registry.layouts_by_type
         masked.pytree._registered testing.directions._makers""",
     "nothing is read by a key: a log": "graph.calls.compilation_log.LOG",

@@ -309,6 +309,7 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "vjp": lambda: Given(cubes, vector(), has_aux=False),
     "vmap": lambda: Given(squares, in_axes=0, out_axes=0, chunk_size=2),
     "checkpoint": lambda: Given(cubes),
+    "disable_jit": lambda: Given(True),
     "cond": lambda: Given(iv.asarray(True), squares, squares, vector()),
     "fori_loop": lambda: Given(0, 3, lambda i, x: x * 0.5, vector()),
     "load": lambda: Given(saved()),
@@ -634,6 +635,7 @@ def _optimizer(kind):
     return kind([leaf()], lr=0.1)
 
 
+FADING = {"betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 0.1}
 OTHERS: dict[str, Callable[[], tuple[Callable[..., Any], Given]]] = {
     "autograd.grad": lambda: (autograd.grad, _seeded(create_graph=False, unused="zero")),
     "autograd.grad by PyTorch's names": lambda: (
@@ -728,11 +730,43 @@ OTHERS: dict[str, Callable[[], tuple[Callable[..., Any], Given]]] = {
             "LambdaLR": (lambda epoch: 1.0,),
             "LinearLR": (0.5, 1.0, 3),
             "MultiStepLR": ([1, 2], 0.5),
+            "OneCycleLR": (1.0, 10, None, None, 0.3, "cos", 25.0, 1e4, True),
             "PolynomialLR": (3, 2.0),
             "ReduceLROnPlateau": ("min", 0.5, 2, 0.1, "rel", 1, 0.0),
             "StepLR": (2, 0.5),
         }.items()
     },
+    **{
+        f"optim.{name}": lambda name=name, given=given: (getattr(optim, name), Given(0.1, **given))
+        for name, given in {
+            "adadelta": {"rho": 0.8, "eps": 1e-6, "weight_decay": 0.1},
+            "adagrad": {"lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.1, "eps": 1e-9},
+            "adam": FADING,
+            "adamax": FADING,
+            "adamw": FADING,
+            "lion": {"betas": (0.9, 0.99), "weight_decay": 0.1},
+            "muon": {
+                "weight_decay": 0.1,
+                "momentum": 0.9,
+                "nesterov": True,
+                "ns_coefficients": (3.0, -4.0, 2.0),
+                "eps": 1e-7,
+                "ns_steps": 4,
+            },
+            "nadam": {**FADING, "momentum_decay": 0.01},
+            "radam": FADING,
+            "rmsprop": {"alpha": 0.9, "eps": 1e-8, "weight_decay": 0.1, "momentum": 0.9, "centered": True},
+            "sgd": {"momentum": 0.9, "weight_decay": 0.1, "nesterov": True},
+        }.items()
+    },
+    "optim.EMA": lambda: (optim.EMA, Given([leaf()], 0.9)),
+    "optim.apply_updates": lambda: (optim.apply_updates, Given([leaf()], [vector()])),
+    "optim.RAdam": lambda: (optim.RAdam, Given([leaf()], 0.1, **FADING)),
+    "optim.Adadelta": lambda: (optim.Adadelta, Given([leaf()], 0.1, 0.8, 1e-6, 0.1)),
+    "optim.Muon": lambda: (
+        optim.Muon,
+        Given([matrix().requires_grad_()], 0.1, 0.1, 0.9, True, (3.0, -4.0, 2.0), 1e-7, 4),
+    ),
     "optim.load_state_dict": lambda: (
         _optimizer(optim.Adam).load_state_dict,
         Given(_optimizer(optim.Adam).state_dict()),

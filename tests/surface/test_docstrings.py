@@ -30,6 +30,7 @@ SPACES = (
     te,
     iv.autograd,
     iv.dataclasses,
+    iv.debug,
     iv.explain,
     iv.fft,
     iv.linalg,
@@ -40,6 +41,7 @@ SPACES = (
     iv.random,
     iv.special,
     iv.testing,
+    iv.tree,
 )
 #: What callers leave out: names of types, and of what stands for the rest.
 _UNNAMED = {"self", "cls", "args", "kwargs"}

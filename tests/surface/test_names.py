@@ -16,6 +16,7 @@ NAMESPACES = (
     "iverson",
     "iverson.autograd",
     "iverson.dataclasses",
+    "iverson.debug",
     "iverson.errors",
     "iverson.explain",
     "iverson.fft",
@@ -29,6 +30,7 @@ NAMESPACES = (
     "iverson.te",
     "iverson.testing",
     "iverson.transforms",
+    "iverson.tree",
 )
 
 
@@ -69,8 +71,8 @@ def test_stubs_are_what_the_tables_say(path):
 
 #: Results of any type: Python numbers, objects of NumPy and SciPy, a user's own, and what overloads say.
 OF_ANY_TYPE = {
-    "apply", "backward", "bit_generator", "dataclass", "field", "forward", "grad", "item", "jvp", "load",
-    "op", "to_scipy", "tolist", "vjp",
+    "apply", "backward", "bit_generator", "dataclass", "field", "forward", "grad", "item", "jvp", "leaves",
+    "load", "map", "op", "to_scipy", "tolist", "vjp",
 }  # fmt: skip
 
 

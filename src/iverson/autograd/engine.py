@@ -52,7 +52,7 @@ from iverson.core.entries import (
     covers,
     entry_by_entry,
 )
-from iverson.core.errors import DTypeError, GradientError, ShapeError
+from iverson.core.errors import DTypeError, GradientError, NonFiniteError, ShapeError
 from iverson.core.float_warnings import silent
 from iverson.core.op import Op, Rule
 from iverson.core.protocols import Params, Shaped
@@ -250,6 +250,9 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
         if plan.on_values:
             return _carried_out_on_values(plan, node, g, demands)
         return _carried_out(plan, node, op, g, demands, parts)
+    except NonFiniteError as error:
+        where = "" if node.where is None else line_of(node.where)
+        raise error.of_derivative("backward", node.describe(), where) from None
     except Exception as error:
         error.add_note(f"in the backward of {node.describe()}")
         raise

@@ -16,13 +16,13 @@ import numpy as np
 from iverson.autograd.accumulate import added
 from iverson.autograd.engine import reverse
 from iverson.autograd.mode import recording
-from iverson.autograd.node import Node, leaf, oldest, reachable
+from iverson.autograd.node import Node, differentiated, leaf, line_of, oldest, reachable
 from iverson.autograd.plan import Kind, pushforward
 from iverson.autograd.record import is_undefined, selected
 from iverson.core import dtypes
-from iverson.core.dispatch import Handle, bind, make_handle
+from iverson.core.dispatch import Handle, bind, levels, make_handle
 from iverson.core.entries import FULL
-from iverson.core.errors import GradientError
+from iverson.core.errors import GradientError, NonFiniteError
 from iverson.core.float_warnings import silent
 from iverson.core.op import Op
 from iverson.core.protocols import Shaped
@@ -42,6 +42,7 @@ def push(
     """
     all_tangents: dict[Slot, Any] = dict(tangents)
     tangent_of: Any = all_tangents.get
+    in_level, before = bool(levels()), differentiated.get()
     with recording(create_graph):
         for node in reachable([node for node, _ in outputs], oldest(tangents)):
             if node.op is None:
@@ -51,10 +52,18 @@ def push(
             if True not in defined:
                 continue
             try:
+                if in_level:
+                    differentiated.set(node.where or before)
                 results = _tangents(node, node.op, incoming, defined)
+            except NonFiniteError as error:
+                where = "" if node.where is None else line_of(node.where)
+                raise error.of_derivative("forward derivative", node.describe(), where) from None
             except Exception as error:
                 error.add_note(f"in the forward derivative of {node.describe()}")
                 raise
+            finally:
+                if in_level:
+                    differentiated.set(before)
             for index, t in enumerate(results):
                 # A result that is itself a starting point keeps the tangent it was given.
                 if t is not None and (node, index) not in tangents:

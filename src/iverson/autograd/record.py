@@ -18,7 +18,7 @@ from iverson.autograd.node import UNKNOWN, WHOLE, Node, differentiated, make_nod
 from iverson.core import dispatch
 from iverson.core import entries as entries_of
 from iverson.core.aval import Aval, aval_of, has_shape
-from iverson.core.counting import cost, work
+from iverson.core.counting import checks, cost, work
 from iverson.core.counting.factorisations import FACTORISATIONS, multiply_adds
 from iverson.core.dispatch import Handle, Interpreter, Level, LevelValue, make_handle, register_interpreter
 from iverson.core.entries import FULL, Entries, Full, Stored
@@ -240,8 +240,10 @@ def _record(
                     reads = FULL, kept_out.support
                 elif op.entry_map.by_moving and isinstance(out, Sparse):
                     reads = _moved(op, values, kept_out.support)
-    frame = user_frame(2)
-    where = None if frame is None else (frame.f_code, frame.f_lasti)
+    where = None if plain else differentiated.get()
+    if where is None:
+        frame = user_frame(2)
+        where = None if frame is None else (frame.f_code, frame.f_lasti)
     node = make_node(op, tuple(values), params, tuple(parents), indices, kept_out, where, reads)
     if op.multiple:
         return tuple(handle(o, node, k) if o.dtype.kind in "fcV" else handle(o) for k, o in enumerate(out))
@@ -322,6 +324,8 @@ def _known(value: Shaped) -> Any:
 def record_assignment(op: Op, x: Handle, value: Handle | NDArray | complex, params: dict[str, Any]) -> Any:
     """The handle of ``op(x, value)`` whose result was already written into x's own buffer."""
     args = (x, value)
+    if work.active.count and type(x._value) in layouts_by_type:
+        checks.run(op, (x._value,), (dispatch.value_of(value, value),))
     parents: list[Node | None] = list(map(getattr, args, _NODE, _NONES))
     if not is_grad_enabled() or all(p is None for p in parents):
         result = make_handle(x._value)
@@ -396,6 +400,7 @@ def _report(op: Op, out: Any, values: Sequence[LayoutValue | complex], params: P
     outs = out if op.multiple else (out,)
     if any(isinstance(o, dispatch.LevelValue) for o in outs):
         return
+    checks.run(op, outs, values)
     structures = [array for p in params.values() if isinstance(p, Pattern) for array in p.arrays]
     new_byte_count = sum(new_bytes(o, values, structures) for o in outs)
     entry_count = sum(map(entries, outs))

@@ -162,6 +162,30 @@ class MissingRuleError(GradientError, NotImplementedError):
     """A custom op without the method that was needed of it."""
 
 
+class NonFiniteError(IversonError, FloatingPointError):
+    """A nan or an infinity that `iverson.debug.nans` found.
+
+    line : the file and line of the user's call that it arose in, ``"train.py:12"``; "" if no call led to it.
+    """
+
+    line: str = ""
+    #: Whether ``line`` is that of the call itself, and not of what asked for a derivative of it.
+    is_exact: bool = False
+
+    def of_derivative(self, name: str, call: str, line: str) -> NonFiniteError:
+        """The error for the derivative of a call at a line; this one if it says its call already."""
+        if self.is_exact:
+            return self
+        error = type(self)(
+            f"{name} of {call}",
+            got=f"{self.got} in '{self.operation}'",
+            expected=self.expected,
+            remedy=self.remedy,
+        )
+        error.line, error.is_exact = line, True
+        return error
+
+
 class TimedOutError(IversonError, TimeoutError):
     """An answer of other processes did not arrive within its time limit."""
 
@@ -225,6 +249,7 @@ __all__ = [
     "LostRowsError",
     "MissingRuleError",
     "NameMissingError",
+    "NonFiniteError",
     "OutOfMemoryError",
     "ShapeError",
     "TimedOutError",

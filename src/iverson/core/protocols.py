@@ -19,6 +19,8 @@ Params: TypeAlias = Mapping[str, Any]
 #: An array of NumPy, and a dtype.
 NDArray: TypeAlias = np.ndarray[Any, Any]
 DType: TypeAlias = np.dtype[Any]
+#: A pytree of tensors: containers, which have no base in common, a tensor, or another leaf.
+Pytree: TypeAlias = Any
 
 
 class LayoutValue(Protocol):

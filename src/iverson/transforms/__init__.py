@@ -7,6 +7,7 @@ Import rule: packages of lower layers (`[tool.importlinter]` in pyproject.toml);
 sub-packages below, each imports only those listed before it.
 
 - `trees`: flattening and rebuilding pytrees of tensors.
+- `disabled_compilation`: compiled functions run as Python.
 - `raveling`: the leaves of a pytree as one vector.
 - `pytree_tracing`: traces of functions of pytrees.
 - `entry_count_polymorphism`: one trace for sparse operands with any number of entries.
@@ -26,12 +27,14 @@ sub-packages below, each imports only those listed before it.
 from iverson.transforms.batching.mapping import vmap
 from iverson.transforms.control_flow import checkpoint, cond, fori_loop, scan, while_loop
 from iverson.transforms.derivatives import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+from iverson.transforms.disabled_compilation import disable_jit
 from iverson.transforms.jit import jit
 from iverson.transforms.raveling import ravel_pytree
 
 __all__ = [
     "checkpoint",
     "cond",
+    "disable_jit",
     "fori_loop",
     "grad",
     "hessian",

@@ -19,6 +19,7 @@ from iverson.core.dispatch import (
     Handle,
     Operand,
     Wrapper,
+    has_entries,
     rewrap,
     rewrap_stacked,
     semantics_of,
@@ -38,6 +39,7 @@ from iverson.core.errors import (
 from iverson.core.inputs.arguments import as_function, checked
 from iverson.core.protocols import Shaped
 from iverson.core.shapes import as_int, check_storable
+from iverson.core.table import F
 from iverson.graph.control.bodies import interned, lifted
 from iverson.graph.control.cond_checkpoint import checkpointed, chosen
 from iverson.graph.control.scan_loop import scanned, scanned_in_blocks
@@ -56,6 +58,7 @@ from iverson.kernels.deferred_patterns import (
 )
 from iverson.layouts import support_of
 from iverson.transforms.batching import control_batches  # noqa: F401  (the rules of `vmap`)
+from iverson.transforms.disabled_compilation import as_python, is_disabled
 from iverson.transforms.pytree_tracing import TracedFunction
 from iverson.transforms.trees import Function, P, R, Tree, as_named, flatten, opened, tensors, unflatten
 
@@ -381,6 +384,8 @@ def cond(
             expected="shape (), one flag",
             remedy="use iverson.where to choose entry by entry",
         )
+    if is_disabled() and has_entries(flag):
+        return (true_fun if value_of(flag) else false_fun)(*operands)
     leaves = _Leaves(operands, "cond", "operands")
     of = leaves.avals(), leaves.tree, leaves.origins(), leaves.handles
     sides = [_Body(f, "cond", *of) for f in (true_fun, false_fun)]
@@ -545,6 +550,9 @@ def scan(
         returned[:] = [opened(part)[1] for part in out]
         return out
 
+    if is_disabled() and steps:
+        return _scan_in_python(step, init, slices, range(steps)[:: -1 if reverse else 1])
+
     def trace(carry: _Carry) -> tuple[_Body, Any]:
         n, avals = len(carry.handles), [*carry.avals(), *slice_avals]
         arguments = lambda h: (carry.tree(h[:n]), slices.tree(h[n:]))
@@ -577,6 +585,23 @@ def scan(
     rows = out[count + len(state) :]
     ys = [rewrap_stacked(like, y) for (_, like), y in zip(_results(body, count), rows, strict=True)]
     return unflatten(body.traced.structure, [*last, *ys])  # type: ignore[no-any-return]
+
+
+def _scan_in_python(
+    step: Callable[[C, X], tuple[C, Y]], init: C, slices: _Leaves, order: range
+) -> tuple[C, Y]:
+    """A scan as a loop in Python; see `disable_jit`."""
+    first = _Carry(init, "scan")
+    carry: C = first.tree(first.handles)
+    rows: dict[int, list[Any]] = {}
+    structure: Any = None
+    for k in order:
+        carry, y = step(carry, slices.tree([x[k] for x in slices.handles]))
+        leaves, structure = flatten(y)
+        rows[k] = tensors(leaves, "scan", "f")
+    columns = zip(*(rows[k] for k in sorted(rows)), strict=True)
+    ys = [rewrap_stacked(column[0], F.stack(*map(unwrap, column), axis=0)) for column in columns]
+    return carry, unflatten(structure, ys)
 
 
 def _stepping(
@@ -667,6 +692,15 @@ def while_loop(cond_fun: Callable[[R], Array | bool], body_fun: Callable[[R], R]
     """
     as_function(cond_fun, "while_loop", "cond_fun")
     as_function(body_fun, "while_loop", "body_fun")
+
+    if is_disabled():
+        first = _Carry(init, "while_loop")
+        state = first.tree(first.handles)
+        (flag,) = tensors([cond_fun(state)], "while_loop", "cond_fun")
+        if has_entries(unwrap(flag)):
+            while cond_fun(state):
+                state = body_fun(state)
+            return state  # type: ignore[no-any-return]
 
     def trace(carry: _Carry) -> tuple[_Body, Any]:
         arguments = lambda h: (carry.tree(h),)
@@ -809,6 +843,8 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
 
     @as_named(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if is_disabled():
+            return as_python(function, args, kwargs)
         leaves, structure = flatten((args, kwargs))
         leaves = [asarray(x) if isinstance(x, np.ndarray | np.generic) else x for x in leaves]
         operands = [x for x in leaves if isinstance(x, Operand)]

@@ -65,6 +65,7 @@ from iverson.layouts.pattern_symbols import (
     symbol_for,
 )
 from iverson.masked.policies import USUAL, current
+from iverson.transforms.disabled_compilation import as_python, is_disabled
 from iverson.transforms.entry_count_polymorphism import AnyCount, Symbols, stand_ins
 from iverson.transforms.number_polymorphism import MOST, AnyNumber
 from iverson.transforms.pytree_tracing import TracedFunction, differentiates
@@ -494,6 +495,8 @@ class Jitted(Generic[P, R]):
         self._name = f"jit({getattr(function, '__name__', type(function).__name__)})"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if is_disabled():
+            return as_python(self._function, args, kwargs)
         key = None
         if not self._chosen:
             key, leaves, plain = _plain_key(args, kwargs)

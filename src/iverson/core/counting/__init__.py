@@ -7,4 +7,5 @@ import cycle.
 - `notes`: records of work that was skipped.
 - `cost`: the cost of ops, from shapes and supports.
 - `factorisations`: the multiply-adds of factorisations and solves.
+- `checks`: functions that look at each result as it is computed.
 """

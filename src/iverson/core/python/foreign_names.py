@@ -17,7 +17,7 @@ NAMES = {
 _CAST, _DRAW, _WRITE = "iverson.astype", "iverson.random.default_rng(seed)", "x[...] = value"
 #: Names of PyTorch, NumPy and JAX that mean what is said here, in a namespace or with other arguments.
 _ELSEWHERE = {
-    "Module": "a function of parameters, and those a dict, a list or an iverson.dataclasses.dataclass",
+    "Module": "a class that iverson.dataclasses.dataclass decorates, as the layers of iverson.nn are",
     "add_": "x += y", "append": "iverson.concat", "argpartition": "iverson.topk", "array": "iverson.tensor",
     "average": "iverson.mean", "bmm": "iverson.matmul", "cat": "iverson.concat",
     "chunk": "iverson.array_split", "clamp": "iverson.clip", "clamp_max": "iverson.clip",
@@ -40,7 +40,7 @@ _ELSEWHERE = {
     "randint": f"{_DRAW}.integers", "randn": f"{_DRAW}.normal", "solve": "iverson.linalg.solve",
     "seed": _DRAW, "sub": "iverson.subtract", "svd": "iverson.linalg.svd",
     "t": "iverson.matrix_transpose", "to": _CAST, "trace": "iverson.linalg.trace",
-    "tree_map": "optree.tree_map", "type": _CAST, "type_as": _CAST,
+    "tree_map": "iverson.tree.map", "type": _CAST, "type_as": _CAST,
     "unsqueeze": "iverson.expand_dims", "view": "iverson.reshape", "vstack": "iverson.concat with axis=0",
     "zero_": _WRITE,
 }  # fmt: skip

@@ -21,6 +21,7 @@ from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import Node
 from iverson.autograd.stored_entries import spread
 from iverson.core.aval import Aval
+from iverson.core.counting import checks, work
 from iverson.core.dispatch import (
     Handle,
     bind,
@@ -140,7 +141,7 @@ class Compiled:
         self, values: Sequence[LayoutValue | Undefined], handles: Sequence[Argument] = ()
     ) -> Sequence[Any]:
         """The program on values; ``handles`` hold those that are donated."""
-        if not self.native:
+        if not self.native or (work.active.count and checks.in_force()):
             with recording(False):
                 arguments = [x if isinstance(x, Undefined) else make_handle(x) for x in values]
                 graph = self._actual(values)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from iverson.core import dtypes
 from iverson.core.aval import Aval
+from iverson.core.counting import checks
 from iverson.core.dispatch import Handle, is_tracked, make_handle, value_of
 from iverson.core.entries import FULL, Box
 from iverson.core.op import Op
@@ -66,6 +67,8 @@ def interned(graph: Graph) -> Graph:
     keys = tuple(map(_told, objects))
     if None in keys:
         return graph
+    if checks.in_force():  # which say the user's calls
+        keys = (*keys, tuple(e.where for e in graph.equations))
     with _lock:
         result = _interned.pop((text, keys), graph)
         _interned[text, keys] = result  # the last one is the youngest

@@ -23,7 +23,7 @@ from iverson.core.protocols import LayoutValue
 from iverson.graph.control.bodies import Derivatives, flags, reached, run, zero
 from iverson.graph.control.cond_checkpoint import ControlOp, avals_of, batch_rule, define, narrowed_inputs
 from iverson.graph.derivatives.differentiation import captured
-from iverson.graph.ir.dead_code import dead_code
+from iverson.graph.ir.dead_code import dead_code, without_effects
 from iverson.graph.ir.graph_maps import LoopMap
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Value
@@ -149,7 +149,7 @@ class _While:
         with Trace("while_loop") as level, recording(False):
             inputs = [level.input(v.aval) for v in f.inputs]
             seeds = {k: level.input(Aval(f.inputs[k].shape, f.inputs[k].dtype)) for k in moving}
-            out = interpret(f, inputs)
+            out = interpret(without_effects(f), inputs)
             outside = [x for kind, x in captures if kind == "outside"]
             around = iter([level.input(aval_of(x)) for x in outside])
             reads = [(kind, next(around) if kind == "outside" else k) for kind, k in captures]

@@ -22,7 +22,7 @@ from iverson.autograd import engine, forward, plan
 from iverson.autograd.api import variable
 from iverson.autograd.demand_propagation import Slot, find_needs
 from iverson.autograd.mode import recording
-from iverson.autograd.node import Node, Where, reachable
+from iverson.autograd.node import Node, Where, differentiated, reachable
 from iverson.autograd.record import selected
 from iverson.core import dtypes
 from iverson.core.aval import Aval, has_shape
@@ -451,9 +451,14 @@ def _pulled_back(
     level: Trace, node: Node, demands: tuple[Entries, ...], totals: Sequence[Operand]
 ) -> list[tuple[int, Value]]:
     """A `grad_of` region with the rules of a node; its results by argument."""
+    before = differentiated.get()
     with level.region() as body:
         rules = _written if all(map(has_shape, (*node.args, *_out(node)))) else _postponed
-        cotangents = rules(level, node, demands, totals)
+        try:
+            differentiated.set(node.where or before)
+            cotangents = rules(level, node, demands, totals)
+        finally:
+            differentiated.set(before)
     assert node.op is not None
     results = region(level, grad_of, node.op.name, body, totals, [x for _, x in cotangents], node.where)
     return [(k, v) for (k, _), v in zip(cotangents, results, strict=True)]

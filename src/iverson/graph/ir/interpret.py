@@ -1,7 +1,7 @@
 """Interpreter of graphs: evaluates op by op, through `bind`; the oracle of passes and compiled programs.
 
 It computes what the traced function computes: on tracked operands it is recorded, in a trace it is written
-down again, in a batch it is mapped.
+down again, as of the same calls of the user, in a batch it is mapped.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from iverson.core.dispatch import bind, make_handle
+from iverson.autograd.node import differentiated
+from iverson.core.counting import checks
+from iverson.core.dispatch import bind, levels, make_handle
 from iverson.core.errors import ArgumentError, IversonError
 from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Value, is_undefined_on
 from iverson.graph.ir.verify import check
@@ -31,10 +33,13 @@ def interpret(graph: Graph, args: Sequence[Argument], each: Evaluate | None = No
         )
     handles: dict[Value, Any] = dict(zip(graph.inputs, args, strict=True))
     handles.update((value, make_handle(array)) for value, array in graph.constants)
-    evaluate = each or evaluated
+    evaluate = each or (located if checks.in_force() else evaluated)
     last = last_reads(graph)
+    written_down, before = bool(levels()), differentiated.get()
     try:
         for k, equation in enumerate(graph.equations):
+            if written_down:
+                differentiated.set(equation.where or before)
             handles.update(zip(equation.results, evaluate(equation, handles), strict=True))
             for value in last.get(k, ()):
                 del handles[value]
@@ -43,6 +48,9 @@ def interpret(graph: Graph, args: Sequence[Argument], each: Evaluate | None = No
     except Exception:
         check(graph)  # says what is wrong, if it is the graph
         raise
+    finally:
+        if written_down:
+            differentiated.set(before)
     return [handles.get(x, x) if type(x) is Value else x for x in graph.outputs]
 
 
@@ -59,6 +67,12 @@ def last_reads(graph: Graph) -> dict[int, list[Value]]:
         if value not in outputs:
             values_after.setdefault(k, []).append(value)
     return values_after
+
+
+def located(equation: Equation, values: dict[Value, Argument]) -> Sequence[Any]:
+    """The results of an equation, of which checks know the user's call."""
+    with checks.at(equation.where):
+        return evaluated(equation, values)
 
 
 def evaluated(equation: Equation, known: dict[Value, Argument]) -> Sequence[Any]:

@@ -63,12 +63,14 @@ class GraphOp(Op):
     narrow : ``narrow(equation, read)``: the equation without results that are not read.
     takes_undefined : whether operands may be undefined.
     pure : whether its results depend on its operands alone, and it has no other effect.
+    effect : whether it is run for what it does, also where nobody reads a result.
     """
 
     evaluate: Rule
     narrow: Rule | None = None
     takes_undefined: bool = True
     pure: bool = True
+    effect: bool = False
 
 
 def is_absent(x: Argument | None) -> bool:

@@ -21,6 +21,7 @@ from iverson.core.entry_map import ANY
 from iverson.core.protocols import DType
 from iverson.core.shapes import Shape
 from iverson.core.table import F
+from iverson.graph.ir.dead_code import has_effect
 from iverson.graph.ir.nodes import Equation, Graph, Operand, Value
 from iverson.graph.tracing.trace import Trace
 from iverson.layouts import Zero, support_of
@@ -78,7 +79,9 @@ def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries], dict[V
 
 def _shorter(equation: Equation, where: list[Entries]) -> list[Equation] | None:
     shorten = getattr(equation.op, "shorten", None)
-    return None if shorten is None or all(n is NOTHING for n in where) else shorten(equation, where)
+    if shorten is None or all(n is NOTHING for n in where) or has_effect(equation):
+        return None
+    return shorten(equation, where)  # type: ignore[no-any-return]
 
 
 def met(need: Entries, v: Value, support: Entries) -> Entries:
@@ -90,7 +93,7 @@ def _of_operands(equation: Equation, where: list[Entries], supports: dict[Value,
     """Demand on each operand: the entries that those of the results depend on; FULL for numbers."""
     operands, (first, *remaining) = equation.operands, where or [NOTHING]
     if first is NOTHING and all(need is NOTHING for need in remaining):
-        return [NOTHING] * len(operands)
+        return [FULL if has_effect(equation) else NOTHING] * len(operands)
     op = equation.op
     if op.multiple or op.entry_map is ANY:
         return [FULL] * len(operands)
