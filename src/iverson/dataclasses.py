@@ -7,10 +7,11 @@ name to `iverson.load`. optree is imported when the first one is made.
 from __future__ import annotations
 
 import dataclasses as _dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard, TypeVar, Unpack, dataclass_transform, overload
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.protocols import Pytree
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -49,6 +50,8 @@ class _Options(TypedDict, total=False):
 
 #: The classes that `dataclass` made nodes, by their name in files.
 _registered: dict[str, type[Any]] = {}
+#: Those that have an ``__init__`` of their own.
+_own_init: set[type[Any]] = set()
 
 
 def field(
@@ -97,8 +100,9 @@ def dataclass(cls: Class | None = None, /, **options: Unpack[_Options]) -> Any:
     Notes
     -----
     Instances are made again by ``cls(**fields)``, also of what a trace holds in place of tensors, so
-    ``__post_init__`` must take any leaves. `load` makes instances of classes that have been decorated by
-    then, found by module and name; it imports nothing.
+    ``__post_init__`` must take any leaves. A class with an ``__init__`` of its own keeps it, as a layer that
+    is made from sizes does; its instances are made again from their fields, without it. `load` makes
+    instances of classes that have been decorated by then, found by module and name; it imports nothing.
 
     >>> import iverson as iv
     >>> @dataclass
@@ -116,6 +120,8 @@ def dataclass(cls: Class | None = None, /, **options: Unpack[_Options]) -> Any:
     import optree.dataclasses
     from optree.registry import __GLOBAL_NAMESPACE as everywhere
 
+    if "__init__" in vars(cls):
+        return _with_own_init(cls, options)
     make: Any = optree.dataclasses.dataclass
     try:
         node: Any = make(cls, namespace=everywhere, **options)
@@ -125,6 +131,39 @@ def dataclass(cls: Class | None = None, /, **options: Unpack[_Options]) -> Any:
         ) from None
     _registered[name_of(node)] = node
     return node
+
+
+def _with_own_init(cls: Class, options: _Options) -> Class:
+    """A dataclass with the class's own ``__init__``, as a node whose children are its fields."""
+    import optree
+    from optree.registry import __GLOBAL_NAMESPACE as everywhere
+
+    make: Any = _dataclasses.dataclass
+    node: Class = make(cls, **{**options, "init": False})
+    fields = _dataclasses.fields(node)
+    children = tuple(f.name for f in fields if f.metadata.get("pytree_node", True))
+    settings = tuple(f.name for f in fields if not f.metadata.get("pytree_node", True))
+    _own_init.add(node)
+
+    def apart(x: Pytree) -> tuple[tuple[Pytree, ...], Pytree, tuple[str, ...]]:
+        return tuple(getattr(x, n) for n in children), tuple(getattr(x, n) for n in settings), children
+
+    def together(metadata: Pytree, parts: Iterable[Pytree]) -> Pytree:
+        return _of_fields(node, dict(zip((*children, *settings), (*parts, *metadata), strict=True)))
+
+    optree.register_pytree_node(node, apart, together, namespace=everywhere)
+    _registered[name_of(node)] = node
+    return node
+
+
+def _of_fields(cls: Callable[..., Pytree], fields: Mapping[str, Pytree]) -> Pytree:
+    """An instance with these fields."""
+    if cls not in _own_init:
+        return cls(**fields)
+    x: Pytree = object.__new__(cls)
+    for name, value in fields.items():
+        object.__setattr__(x, name, value)
+    return x
 
 
 def name_of(cls: type) -> str:
@@ -144,12 +183,13 @@ def made(name: str, fields: Mapping[str, T]) -> Any:
     """
     if name not in _registered:
         raise ValueError(f"the dataclass {name} is not known; import its module first")
-    return _registered[name](**fields)
+    return _of_fields(_registered[name], fields)
 
 
 def fields_of(x: DataclassInstance) -> dict[str, Any]:
     """The fields of an instance that make it again."""
-    return {f.name: getattr(x, f.name) for f in _dataclasses.fields(x) if f.init}
+    is_made_of_all = type(x) in _own_init
+    return {f.name: getattr(x, f.name) for f in _dataclasses.fields(x) if f.init or is_made_of_all}
 
 
 __all__ = ["dataclass", "field"]

@@ -24,6 +24,8 @@ CASES = {
     ),
     "adamax": ("Adamax", {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.01}),
     "nadam": ("NAdam", {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.01}),
+    "radam": ("RAdam", {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.01}),
+    "adadelta": ("Adadelta", {"lr": 0.5, "rho": 0.8, "weight_decay": 0.01}),
     "lion": ("Lion", {"lr": 0.01, "weight_decay": 0.1}),
     "rmsprop": ("RMSprop", {"lr": 0.01, "alpha": 0.9, "weight_decay": 0.01}),
     "rmsprop-centered": ("RMSprop", {"lr": 0.01, "momentum": 0.5, "centered": True}),

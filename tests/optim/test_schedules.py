@@ -19,6 +19,8 @@ CASES = {
     "exponential": ("ExponentialLR", (0.9,)),
     "polynomial": ("PolynomialLR", (8, 2.0)),
     "cosine": ("CosineAnnealingLR", (6, 0.01)),
+    "one cycle": ("OneCycleLR", (0.8, 25)),
+    "one linear cycle": ("OneCycleLR", (0.8, None, 5, 5, 0.4, "linear")),
     "restarts": ("CosineAnnealingWarmRestarts", (4, 1, 0.01)),
     "longer restarts": ("CosineAnnealingWarmRestarts", (2, 3, 0.01)),
 }

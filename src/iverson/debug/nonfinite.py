@@ -13,7 +13,7 @@ from iverson.core.counting.checks import Operands
 from iverson.core.errors import NonFiniteError
 from iverson.core.inputs.arguments import as_flag
 from iverson.core.op import Op
-from iverson.core.protocols import NDArray, Shaped
+from iverson.core.protocols import LayoutValue, NDArray
 from iverson.layouts import Bracket, layouts_by_type, select, stored
 
 
@@ -52,7 +52,7 @@ def nans(*, infinities: bool = True) -> Iterator[None]:
         yield
 
 
-def _nan(op: Op, results: Sequence[Shaped], operands: Operands) -> None:
+def _nan(op: Op, results: Sequence[LayoutValue], operands: Operands) -> None:
     for result in results:
         entries = _entries(result)
         if entries is not None and (bad := np.isnan(entries)).any():
@@ -65,7 +65,7 @@ def _nan(op: Op, results: Sequence[Shaped], operands: Operands) -> None:
             raise _error(op, "nan", bad, source)
 
 
-def _both(op: Op, results: Sequence[Shaped], operands: Operands) -> None:
+def _both(op: Op, results: Sequence[LayoutValue], operands: Operands) -> None:
     _nan(op, results, operands)
     for result in results:
         entries = _entries(result)
@@ -76,7 +76,7 @@ def _both(op: Op, results: Sequence[Shaped], operands: Operands) -> None:
             raise _error(op, "infinity", np.isinf(entries), "finite operands")
 
 
-def _entries(value: Shaped | complex) -> NDArray | None:
+def _entries(value: LayoutValue | complex) -> NDArray | None:
     """The entries that a value stores, as an array of floating or complex numbers; None of other values."""
     if isinstance(value, float | complex):
         return np.asarray(value)
@@ -84,7 +84,9 @@ def _entries(value: Shaped | complex) -> NDArray | None:
         return None
     if isinstance(value, Bracket):
         value = select(value)
-    return value if isinstance(value, np.ndarray) else stored(value)[1]
+    if isinstance(value, np.ndarray | complex):
+        return np.asarray(value)
+    return stored(value)[1]
 
 
 def _error(op: Op, kind: str, bad: NDArray, source: str) -> NonFiniteError:

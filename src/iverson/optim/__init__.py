@@ -8,14 +8,44 @@ imports only those listed before it.
 - `traced`: a step inside a trace.
 - `base`: the base class of optimizers.
 - `optimizers`: the optimizers, each with its formula.
+- `functional`: the same as functions of gradients, state and parameters.
+- `averages`: moving averages of parameters.
 - `lbfgs`: the optimizer L-BFGS.
 - `schedules`: learning rates by epoch.
 """
 
+from iverson.optim.averages import EMA
 from iverson.optim.base import Optimizer, ParamGroup
 from iverson.optim.clipping import clip_grad_norm_, clip_grad_value_
+from iverson.optim.functional import (
+    Functional,
+    adadelta,
+    adagrad,
+    adam,
+    adamax,
+    adamw,
+    apply_updates,
+    lion,
+    muon,
+    nadam,
+    radam,
+    rmsprop,
+    sgd,
+)
 from iverson.optim.lbfgs import LBFGS
-from iverson.optim.optimizers import SGD, Adagrad, Adam, Adamax, AdamW, Lion, NAdam, RMSprop
+from iverson.optim.optimizers import (
+    SGD,
+    Adadelta,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    Lion,
+    Muon,
+    NAdam,
+    RAdam,
+    RMSprop,
+)
 from iverson.optim.schedules import (
     ConstantLR,
     CosineAnnealingLR,
@@ -24,6 +54,7 @@ from iverson.optim.schedules import (
     LambdaLR,
     LinearLR,
     MultiStepLR,
+    OneCycleLR,
     PolynomialLR,
     ReduceLROnPlateau,
     Schedule,
@@ -32,8 +63,10 @@ from iverson.optim.schedules import (
 )
 
 __all__ = [
+    "EMA",
     "LBFGS",
     "SGD",
+    "Adadelta",
     "Adagrad",
     "Adam",
     "AdamW",
@@ -42,21 +75,37 @@ __all__ = [
     "CosineAnnealingLR",
     "CosineAnnealingWarmRestarts",
     "ExponentialLR",
+    "Functional",
     "LambdaLR",
     "LinearLR",
     "Lion",
     "MultiStepLR",
+    "Muon",
     "NAdam",
+    "OneCycleLR",
     "Optimizer",
     "ParamGroup",
     "PolynomialLR",
+    "RAdam",
     "RMSprop",
     "ReduceLROnPlateau",
     "Schedule",
     "SequentialLR",
     "StepLR",
+    "adadelta",
+    "adagrad",
+    "adam",
+    "adamax",
+    "adamw",
+    "apply_updates",
     "clip_grad_norm_",
     "clip_grad_value_",
+    "lion",
+    "muon",
+    "nadam",
+    "radam",
+    "rmsprop",
+    "sgd",
 ]
 
 

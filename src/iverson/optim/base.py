@@ -51,6 +51,7 @@ from iverson.optim.touched_parts import (
     spread_state,
     writable,
 )
+from iverson.transforms.trees import as_node
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -118,7 +119,11 @@ class Optimizer(ABC):
             ids.add(id(p))
             if not isinstance(p, Operand):
                 raise ArgumentTypeError(
-                    name, "params", got=f"leaf {k} of type {type(p).__name__}", expected="Tensors"
+                    name,
+                    "params",
+                    got=f"leaf {k} of type {type(p).__name__}",
+                    expected="Tensors",
+                    remedy=as_node(p) if hasattr(p, "__dict__") else "",
                 )
             if not is_variable(unwrap(p)):
                 raise GradientError(
@@ -127,6 +132,7 @@ class Optimizer(ABC):
                     got=f"leaf {k}, which is no leaf that requires grad",
                     remedy="call requires_grad_() on the parameters",
                 )
+            self._check_parameter(k, p)
         self._check("lr", lr)
         self._check("weight_decay", weight_decay)
         self.lr = lr
@@ -147,6 +153,13 @@ class Optimizer(ABC):
         object.__setattr__(self, name, value)
         if name not in ("lr", "steps"):
             object.__setattr__(self, "_facts", object())  # what was traced before may not hold
+
+    def __repr__(self) -> str:
+        settings = [f"{name}={value!r}" for name, value in self._hyperparameters().items()]
+        groups = f" in {len(self._groups)} groups" if len(self._groups) > 1 else ""
+        count = len(self.params)
+        of = f"{count} parameter{'s' * (count != 1)}{groups}, {self.steps} steps"
+        return f"{type(self).__name__}({', '.join([of, *settings])})"
 
     @property
     def param_groups(self) -> list[ParamGroup]:
@@ -203,6 +216,10 @@ class Optimizer(ABC):
     def _decayed(self, value: Numbers, gradient: Numbers) -> Numbers:
         """The gradient with L2 decay: g + weight_decay p."""
         return gradient + self.weight_decay * value if self.weight_decay else gradient
+
+    def _check_parameter(self, k: int, p: Shaped) -> None:
+        """Raise ArgumentError for parameter k if the optimizer is not defined for such arrays."""
+        return
 
     @abstractmethod
     def _start(self, value: NDArray) -> State:

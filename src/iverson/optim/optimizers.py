@@ -1,4 +1,4 @@
-"""First-order optimizers: SGD, Adam and its kin, Adagrad, RMSprop and Lion.
+"""First-order optimizers: SGD, Adam and its kin, Adagrad, Adadelta, RMSprop, Lion and Muon.
 
 Formulas and defaults are PyTorch's where it has the optimizer.
 """
@@ -11,12 +11,15 @@ import numpy as np
 
 from iverson.core.dispatch import Operand
 from iverson.core.errors import ArgumentError
-from iverson.core.protocols import NDArray, Shaped
+from iverson.core.inputs.arguments import as_real
+from iverson.core.protocols import NDArray, Pytree, Shaped
+from iverson.core.shapes import as_int
 from iverson.kernels import compiled_elementwise
 from iverson.optim.base import Optimizer, number
 from iverson.optim.touched_parts import State
 
 if TYPE_CHECKING:
+    from iverson.handles.array import Array
     from iverson.optim.base import Numbers, Parameters, Rate
 
 
@@ -267,6 +270,57 @@ class NAdam(_Moments):
 
 
 @final
+class RAdam(_Moments):
+    """Adam whose step is rectified by the variance of its second moment (Liu et al., 2020).
+
+    While too few gradients are known for a variance, the step is that of the mean alone.
+
+    >>> import iverson as iv
+    >>> p = iv.asarray([1.0], requires_grad=True)
+    >>> opt = RAdam([p], lr=0.1)
+    >>> opt.step([iv.asarray([2.0])])
+    >>> round(p.item(), 6)
+    0.8
+    """
+
+    def __init__(
+        self,
+        params: Pytree,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay)
+
+    def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
+        gradient = self._decayed(value, gradient)
+        first, second = self.betas
+        mean, square = state["mean"], state["square"]
+        state["step"] += 1
+        n = _counts(state["step"], value)
+        mean += (1 - first) * (gradient - mean)
+        square *= second
+        square += (1 - second) * gradient * gradient
+        longest = 2 / (1 - second) - 1
+        length = longest - 2 * n * second**n / (1 - second**n)
+        has_variance = length > 5
+        ratio = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+        rectified = _either(has_variance, ratio, 1.0) ** 0.5 * (1 - second**n) ** 0.5
+        change = mean * number(lr / (1 - first**n), value)
+        value -= _either(
+            has_variance, change * number(rectified, value) / (np.sqrt(square) + self.eps), change
+        )
+
+
+def _either(condition: Numbers | bool, a: Numbers | float, b: Numbers | float) -> Any:
+    """a where a condition holds, else b; the condition may be one flag for all entries."""
+    if isinstance(condition, bool):
+        return a if condition else b
+    return np.where(condition, a, b)
+
+
+@final
 class Lion(_Moments):
     """Lion (Chen et al., 2023): steps of one size, by the sign of a mean of gradients, and weight decay.
 
@@ -403,3 +457,119 @@ class RMSprop(Optimizer):
             state["momentum"] += change
             change = state["momentum"]
         value -= number(lr, value) * change
+
+
+@final
+class Adadelta(Optimizer):
+    """Adadelta (Zeiler, 2012): a gradient times the ratio of a mean step and a mean gradient.
+
+    >>> import iverson as iv
+    >>> p = iv.asarray([1.0], requires_grad=True)
+    >>> opt = Adadelta([p])
+    >>> opt.step([iv.asarray([2.0])])
+    >>> round(p.item(), 6)
+    0.996838
+    """
+
+    def __init__(
+        self,
+        params: Pytree,
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, lr, weight_decay)
+        self._check("rho", rho, below=1.0)
+        self._check("eps", eps)
+        self.rho = rho
+        self.eps = eps
+
+    def _start(self, value: NDArray) -> State:
+        return {"square": np.zeros_like(value), "step_square": np.zeros_like(value)}
+
+    def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
+        gradient = self._decayed(value, gradient)
+        square, step_square = state["square"], state["step_square"]
+        square *= self.rho
+        square += (1 - self.rho) * gradient * gradient
+        change = np.sqrt(step_square + self.eps) / np.sqrt(square + self.eps) * gradient
+        step_square *= self.rho
+        step_square += (1 - self.rho) * change * change
+        value -= number(lr, value) * change
+
+
+@final
+class Muon(Optimizer):
+    """Muon (Jordan et al., 2024): momentum whose matrix is made orthogonal, for parameters that are matrices.
+
+    The momentum m <- momentum m + (1 - momentum) g, with ``nesterov`` looked ahead by one step, goes through
+    ``ns_steps`` Newton-Schulz iterations of the fifth order, which take its singular values to about 1. The
+    step is lr sqrt(max(1, rows / columns)) of that, after p <- p (1 - lr weight_decay). It touches every
+    entry.
+
+    Raises ArgumentError for a parameter that is not a real matrix.
+
+    >>> import iverson as iv
+    >>> p = iv.zeros((2, 2), requires_grad=True)
+    >>> opt = Muon([p], lr=0.1)
+    >>> opt.step([iv.asarray([[3.0, 0.0], [0.0, 5.0]])])
+    >>> bool(iv.all(iv.abs(p + 0.1 * iv.eye(2)) < 0.03))
+    True
+    """
+
+    def __init__(
+        self,
+        params: Pytree,
+        lr: float = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+    ) -> None:
+        super().__init__(params, lr, weight_decay)
+        for name, x, below in (("momentum", momentum, 1.0), ("eps", eps, float("inf"))):
+            self._check(name, x, below=below)
+        if not isinstance(ns_coefficients, (tuple, list)) or len(ns_coefficients) != 3:
+            raise ArgumentError(
+                "Muon", "ns_coefficients", got=repr(ns_coefficients), expected="three numbers"
+            )
+        self.ns_coefficients = tuple(as_real(c, "Muon", "ns_coefficients") for c in ns_coefficients)
+        self.momentum = momentum
+        self.nesterov = nesterov
+        self.eps = eps
+        self.ns_steps = as_int(ns_steps, "Muon", "ns_steps")
+
+    def _check_parameter(self, k: int, p: Shaped) -> None:
+        if p.ndim != 2 or p.dtype.kind == "c":
+            raise ArgumentError(
+                "Muon",
+                f"params[{k}]",
+                got=f"shape {p.shape} and dtype {p.dtype}",
+                expected="a real matrix",
+                remedy="optimise other parameters with AdamW",
+            )
+
+    def _checked(self, k: int, p: Array, g: Array) -> Array:
+        gradient: Any = super()._checked(k, p, g)
+        dense: Array = gradient.to_dense()
+        return dense
+
+    def _start(self, value: NDArray) -> State:
+        return {"momentum": np.zeros_like(value)}
+
+    def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
+        mean = state["momentum"]
+        mean += (1 - self.momentum) * (gradient - mean)
+        x = gradient + self.momentum * (mean - gradient) if self.nesterov else mean
+        a, b, c = self.ns_coefficients
+        rows, columns = value.shape
+        x = x.mT if rows > columns else x
+        x = x / np.maximum(np.sqrt((x * x).sum()), self.eps)
+        for _ in range(self.ns_steps):
+            gram = x @ x.mT
+            x = a * x + (b * gram + c * (gram @ gram)) @ x
+        value *= number(1 - lr * self.weight_decay, value)
+        value -= number(lr * max(1.0, rows / columns) ** 0.5, value) * (x.mT if rows > columns else x)

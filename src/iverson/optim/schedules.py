@@ -9,11 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from math import cos, isfinite, pi
 from typing import TYPE_CHECKING, Literal, SupportsIndex, final
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
-from iverson.core.inputs.arguments import as_function, as_real, as_sequence
+from iverson.core.inputs.arguments import as_flag, as_function, as_real, as_sequence
 from iverson.core.shapes import as_int, check_choice
 from iverson.optim.base import Optimizer, StateDict
 
@@ -72,6 +73,11 @@ class Schedule(ABC):
             )
         self.last_epoch, self.base_lrs = state["last_epoch"], list(state["base_lrs"])
         self._apply()
+
+    def __repr__(self) -> str:
+        hidden = ("optimizer", "schedulers")
+        settings = [f"{name}={value!r}" for name, value in vars(self).items() if name not in hidden]
+        return f"{type(self).__name__}(of {type(self.optimizer).__name__}, {', '.join(settings)})"
 
     def _positive(self, argument: str, value: SupportsIndex) -> int:
         number = as_int(value, type(self).__name__, argument)
@@ -238,6 +244,84 @@ class CosineAnnealingWarmRestarts(_Each):
 
 
 @final
+class OneCycleLR(_Each):
+    """Up to ``max_lr`` and down again, once, in ``total_steps`` steps (Smith and Topin, 2018).
+
+    It starts at ``max_lr / div_factor``, is at ``max_lr`` after a share ``pct_start`` of the steps, and ends
+    at the start divided by ``final_div_factor``; with ``three_phase`` it comes down to the start in as many
+    steps first. The number of steps may be said as ``epochs`` times ``steps_per_epoch``, and
+    ``anneal_strategy`` is "cos" or "linear". Momenta stay as they are.
+
+    >>> import iverson as iv
+    >>> from iverson import optim
+    >>> opt = optim.SGD([iv.ones(1, requires_grad=True)], lr=1.0)
+    >>> schedule = optim.OneCycleLR(opt, max_lr=1.0, total_steps=10, anneal_strategy="linear")
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(round(opt.lr, 2))
+    ...     schedule.step()
+    >>> rates
+    [0.04, 0.52, 1.0, 0.86]
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: float,
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: Literal["cos", "linear"] = "cos",
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+    ) -> None:
+        name = "OneCycleLR"
+        if total_steps is None:
+            if epochs is None or steps_per_epoch is None:
+                raise ArgumentError(
+                    name, "total_steps", got="None", expected="a number, or epochs and steps_per_epoch"
+                )
+            total_steps = self._positive("epochs", epochs) * self._positive(
+                "steps_per_epoch", steps_per_epoch
+            )
+        self.max_lr, self.total_steps = (
+            self._real("max_lr", max_lr),
+            self._positive("total_steps", total_steps),
+        )
+        check_choice(anneal_strategy, ("cos", "linear"), name, "anneal_strategy")
+        if not 0 <= as_real(pct_start, name, "pct_start") <= 1:
+            raise ArgumentError(name, "pct_start", got=str(pct_start), expected="a number from 0 to 1")
+        for argument, factor in (("div_factor", div_factor), ("final_div_factor", final_div_factor)):
+            if self._real(argument, factor) <= 0:
+                raise ArgumentError(name, argument, got=str(factor), expected="a number above 0")
+        self.pct_start, self.anneal_strategy, self.three_phase = (
+            pct_start,
+            anneal_strategy,
+            as_flag(three_phase, name, "three_phase"),
+        )
+        self.div_factor, self.final_div_factor = div_factor, final_div_factor
+        super().__init__(optimizer)
+
+    def _rate(self, epoch: int, base: float) -> float:
+        low, top = self.max_lr / self.div_factor, self.pct_start * self.total_steps - 1
+        points = [(0.0, low), (top, self.max_lr)]
+        if self.three_phase:
+            points.append((2 * self.pct_start * self.total_steps - 2, low))
+        points.append((self.total_steps - 1, low / self.final_div_factor))
+        if epoch >= self.total_steps:
+            return points[-1][1]
+        for (start, a), (end, b) in pairwise(points):
+            if epoch <= end:
+                share = (epoch - start) / (end - start) if end > start else 1.0
+                return b + (a - b) * (
+                    (1 + cos(pi * share)) / 2 if self.anneal_strategy == "cos" else 1 - share
+                )
+        return points[-1][1]
+
+
+@final
 class SequentialLR(Schedule):
     """Schedules one after the other, from some epochs on: each starts with its own epoch 0.
 
@@ -356,6 +440,7 @@ __all__ = [
     "LambdaLR",
     "LinearLR",
     "MultiStepLR",
+    "OneCycleLR",
     "PolynomialLR",
     "ReduceLROnPlateau",
     "Schedule",

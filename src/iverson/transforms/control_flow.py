@@ -591,7 +591,8 @@ def _scan_in_python(
     step: Callable[[C, X], tuple[C, Y]], init: C, slices: _Leaves, order: range
 ) -> tuple[C, Y]:
     """A scan as a loop in Python; see `disable_jit`."""
-    first = _Carry(init, "scan")
+    tree: Any = init
+    first = _Carry(tree, "scan")
     carry: C = first.tree(first.handles)
     rows: dict[int, list[Any]] = {}
     structure: Any = None
@@ -694,7 +695,8 @@ def while_loop(cond_fun: Callable[[R], Array | bool], body_fun: Callable[[R], R]
     as_function(body_fun, "while_loop", "body_fun")
 
     if is_disabled():
-        first = _Carry(init, "while_loop")
+        tree: Any = init
+        first = _Carry(tree, "while_loop")
         state = first.tree(first.handles)
         (flag,) = tensors([cond_fun(state)], "while_loop", "cond_fun")
         if has_entries(unwrap(flag)):

@@ -25,6 +25,7 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, described, way_in
+from iverson.core.protocols import Pytree
 from iverson.core.python.exact_keys import exact
 from iverson.handles import Tensor, asarray
 from iverson.masked import MaskedTensor, masked_tensor
@@ -181,6 +182,17 @@ def unflatten(structure: PyTreeSpec, leaves: Iterable[object]) -> Any:
     return optree.tree_unflatten(structure, leaves)
 
 
+def as_node(leaf: Pytree) -> str:
+    """Remedy for a leaf that is no tensor: of a class with attributes, how it becomes a node."""
+    name = type(leaf).__name__
+    if type(leaf).__module__ == "builtins" or not getattr(leaf, "__dict__", None):
+        return "convert it with iverson.asarray"
+    return (
+        f"make {name} a node of trees: decorate it with iverson.dataclasses.dataclass, or call "
+        f"iverson.tree.register({name})"
+    )
+
+
 def tensors(leaves: Sequence[Any], operation: str, argument: str) -> list[Any]:
     """The leaves as Tensors; raises ArgumentTypeError for what is no number or array."""
     result = []
@@ -195,7 +207,7 @@ def tensors(leaves: Sequence[Any], operation: str, argument: str) -> list[Any]:
                 argument,
                 got=f"leaf {k} that is {described(leaf)}",
                 expected="a tensor or a number",
-                remedy=way_in(leaf),
+                remedy=way_in(leaf, as_node(leaf)),
             )
         result.append(leaf if isinstance(leaf, Operand) else asarray(leaf, copy=True))
     return result

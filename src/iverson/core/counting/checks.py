@@ -14,14 +14,14 @@ from typing import TypeAlias
 
 from iverson.core.counting import work
 from iverson.core.op import Op
-from iverson.core.protocols import Shaped
+from iverson.core.protocols import LayoutValue
 
 #: Values of layouts, and numbers.
-Operands: TypeAlias = Sequence[Shaped | complex]
+Operands: TypeAlias = Sequence[LayoutValue | complex]
 #: A code object and an instruction of it.
 Where: TypeAlias = tuple[CodeType, int]
 #: ``check(op, results, operands)``: of layouts' values, and of numbers among the operands.
-Check: TypeAlias = Callable[[Op, Sequence[Shaped], Operands], None]
+Check: TypeAlias = Callable[[Op, Sequence[LayoutValue], Operands], None]
 
 _checks: ContextVar[tuple[Check, ...]] = ContextVar("iverson_checks", default=())
 #: The user's call that the equation of a graph which is evaluated comes from; None outside of graphs.
@@ -45,7 +45,7 @@ def checking(check: Check) -> Iterator[None]:
         _checks.reset(token)
 
 
-def run(op: Op, results: Sequence[Shaped], operands: Operands) -> None:
+def run(op: Op, results: Sequence[LayoutValue], operands: Operands) -> None:
     """Call the checks of this context on the results of an op, values of layouts."""
     for check in _checks.get():
         check(op, results, operands)
