@@ -24,6 +24,7 @@ from iverson.core.python.foreign_names import remedy as _remedy
 from iverson.handles import Tensor as Tensor
 
 if _typing.TYPE_CHECKING:
+    from iverson import data as data
     from iverson import dataclasses as dataclasses
     from iverson import debug as debug
     from iverson import explain as explain
@@ -49,8 +50,8 @@ __version__ = "0.1.0"
 _NAMESPACES = ("autograd", "errors")
 #: Packages imported when first asked for, and modules of theirs whose names are names of this namespace too.
 _ON_DEMAND = (
-    "dataclasses", "debug", "explain", "fft", "graph", "linalg", "masked", "nn", "optim", "random", "special",
-    "te", "testing", "transforms", "tree",
+    "data", "dataclasses", "debug", "explain", "fft", "graph", "linalg", "masked", "nn", "optim", "random",
+    "special", "te", "testing", "transforms", "tree",
 )  # fmt: skip
 _LENT = ("masked.construct", "saving", "transforms")
 

@@ -310,6 +310,7 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "vmap": lambda: Given(squares, in_axes=0, out_axes=0, chunk_size=2),
     "checkpoint": lambda: Given(cubes),
     "disable_jit": lambda: Given(True),
+    "linearize": lambda: Given(cubes, vector(), has_aux=False),
     "cond": lambda: Given(iv.asarray(True), squares, squares, vector()),
     "fori_loop": lambda: Given(0, 3, lambda i, x: x * 0.5, vector()),
     "load": lambda: Given(saved()),

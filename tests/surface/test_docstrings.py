@@ -29,6 +29,7 @@ SPACES = (
     iv,
     te,
     iv.autograd,
+    iv.data,
     iv.dataclasses,
     iv.debug,
     iv.explain,

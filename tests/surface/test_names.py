@@ -15,6 +15,7 @@ from tools.stubs import STUBS
 NAMESPACES = (
     "iverson",
     "iverson.autograd",
+    "iverson.data",
     "iverson.dataclasses",
     "iverson.debug",
     "iverson.errors",

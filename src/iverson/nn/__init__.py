@@ -1,8 +1,8 @@
-"""Functions of neural networks, named as in `torch.nn.functional`, with ``axis`` for a dimension.
+"""Functions of neural networks, named as in `torch.nn.functional`, with ``axis`` for a dimension; and layers.
 
-They hold no parameters: a layer is a function of them, and parameters are any pytree. A function that exists
-in `iverson` under the same name is that function, except for `pad`, whose widths are PyTorch's. Functions
-that draw random numbers take a generator (``rng``).
+Functions hold no parameters, which are any pytree; layers are dataclasses that do, and are trees themselves.
+A function that exists in `iverson` under the same name is that function, except for `pad`, whose widths are
+PyTorch's. Functions that draw random numbers take a generator (``rng``).
 
 Import rule: packages of lower layers (`[tool.importlinter]` in pyproject.toml); of the modules below, each
 imports only those listed before it.
@@ -20,6 +20,7 @@ imports only those listed before it.
 - `graph_layers`: functions for graph neural networks.
 - `sequence_loss`: the CTC loss.
 - `losses`: all other losses.
+- `modules`: layers with their parameters.
 """
 
 import typing as _typing
@@ -31,6 +32,7 @@ from iverson.nn import graph_layers as _graphs
 from iverson.nn import init as init
 from iverson.nn import layers as _layers
 from iverson.nn import losses as _losses
+from iverson.nn import modules as _modules
 from iverson.nn import normalization as _normalization
 from iverson.nn import pooling as _pooling
 from iverson.nn import resizing as _resizing
@@ -41,6 +43,7 @@ from iverson.nn.convolution import *
 from iverson.nn.graph_layers import *
 from iverson.nn.layers import *
 from iverson.nn.losses import *
+from iverson.nn.modules import *
 from iverson.nn.normalization import *
 from iverson.nn.pooling import *
 from iverson.nn.resizing import *
@@ -54,6 +57,7 @@ _THEMES = (
     _graphs,
     _layers,
     _losses,
+    _modules,
     _normalization,
     _pooling,
     _resizing,

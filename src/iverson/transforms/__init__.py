@@ -17,7 +17,8 @@ sub-packages below, each imports only those listed before it.
 - `batching`: `vmap`.
 - `jacobians`: sparse Jacobians from few passes.
 - `signatures`: types of the functions that derivatives return, for type checkers.
-- `derivatives`: `grad`, `vjp`, `jvp`, `jacobian`, `hessian` and `hvp`.
+- `derivatives`: `grad`, `vjp`, `jvp`, `linearize`, `jacobian`, `hessian` and `hvp`.
+- `custom_derivatives`: functions whose derivative the user says.
 - `control_flow`: `cond`, `scan`, loops and `checkpoint`.
 - `python_callbacks`: Python code as a step of graphs.
 - `implicit`: the implicit function theorem.
@@ -26,7 +27,8 @@ sub-packages below, each imports only those listed before it.
 
 from iverson.transforms.batching.mapping import vmap
 from iverson.transforms.control_flow import checkpoint, cond, fori_loop, scan, while_loop
-from iverson.transforms.derivatives import grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+from iverson.transforms.custom_derivatives import custom_jvp, custom_vjp
+from iverson.transforms.derivatives import grad, hessian, hvp, jacobian, jvp, linearize, value_and_grad, vjp
 from iverson.transforms.disabled_compilation import disable_jit
 from iverson.transforms.jit import jit
 from iverson.transforms.raveling import ravel_pytree
@@ -34,6 +36,8 @@ from iverson.transforms.raveling import ravel_pytree
 __all__ = [
     "checkpoint",
     "cond",
+    "custom_jvp",
+    "custom_vjp",
     "disable_jit",
     "fori_loop",
     "grad",
@@ -42,6 +46,7 @@ __all__ = [
     "jacobian",
     "jit",
     "jvp",
+    "linearize",
     "ravel_pytree",
     "scan",
     "value_and_grad",

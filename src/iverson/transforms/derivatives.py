@@ -14,14 +14,27 @@ import numpy as np
 
 from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
-from iverson.autograd.mode import is_grad_enabled, recording
+from iverson.autograd.mode import is_grad_enabled, recording, reset_constant, set_constant
 from iverson.autograd.node import next_number, reachable
 from iverson.autograd.tracked_guards import differentiating
 from iverson.autograd.unrecorded_values import looking
-from iverson.core.dispatch import Handle, Wrapper, alias, is_tracked, is_variable, rewrap, slot_of, unwrap
+from iverson.core.dispatch import (
+    Handle,
+    LevelValue,
+    Wrapper,
+    alias,
+    is_tracked,
+    is_variable,
+    levels,
+    rewrap,
+    slot_of,
+    unwrap,
+    value_of,
+)
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, GradientError, ShapeError
-from iverson.core.inputs.arguments import checked
+from iverson.core.inputs.arguments import as_function, checked
+from iverson.core.protocols import Pytree
 from iverson.core.shapes import as_int, check_choice
 from iverson.handles import Tensor
 from iverson.layouts import Zero
@@ -76,6 +89,7 @@ class Linearization:
         self.given = tensors(leaves, operation, "inputs")
         self.inputs = list(map(unwrap, self.given))
         self.may_record = is_grad_enabled()
+        self.depth = len(levels())
         start = next_number()
         with recording(True):
             self.variables = fresh(self.inputs, operation, "inputs")
@@ -139,22 +153,33 @@ class Linearization:
         ]
         slots = [slot_of(v) for v in self.variables]
         targets = dict.fromkeys(slots, FULL)
-        gradients, recording = self._walked(lambda r: reverse(seeds, targets, create_graph=r), recording)
+        gradients, recording = self._walked(
+            lambda r: reverse(seeds, targets, create_graph=r), recording, cotangents
+        )
         results = [
             gradients.get(s, Tensor(Zero(v.shape, v.dtype)))
             for s, v in zip(slots, self.variables, strict=True)
         ]
         return handed_out(results, recording)
 
-    def _walked(self, walk: Callable[[bool], T], recording: bool) -> tuple[Any, bool]:
+    def _walked(
+        self, walk: Callable[[bool], T], recording: bool, seeds: Sequence[Handle | None]
+    ) -> tuple[Any, bool]:
         """Result of a pass, and True if it is recorded: as asked, or as it reads tensors tracked around.
 
         The values that rules and hooks of users read are known only after a run. The pass is then run again.
         """
         if recording or not self.may_record:
             return walk(recording), recording
-        with looking(self.own) as state:
-            result = walk(False)
+        # In a batch of `pull` itself, what the function recorded around it is constant, as the seeds are.
+        inside = len(levels()) > self.depth and not any(map(_is_tracked_around, seeds))
+        token = set_constant(True) if inside else None
+        try:
+            with looking(self.own) as state:
+                result = walk(False)
+        finally:
+            if token is not None:
+                reset_constant(token)
         if not state.found:
             return result, False
         self.outer = True
@@ -168,10 +193,19 @@ class Linearization:
         }
         slots = [slot_of(o) for o in self.outputs if is_tracked(o)]
         output_tangents, recording = self._walked(
-            lambda r: push(slots, input_tangents, create_graph=r), recording
+            lambda r: push(slots, input_tangents, create_graph=r), recording, tangents
         )
         results = [output_tangents.get(slot_of(o), Tensor(Zero(o.shape, o.dtype))) for o in self.outputs]
         return handed_out(results, recording)
+
+
+def _is_tracked_around(seed: Handle | None) -> bool:
+    """True if a seed is tracked, or what a batch has for it is; of a trace, that is not known."""
+    while seed is not None and not is_tracked(seed) and isinstance(value := value_of(seed), LevelValue):
+        seed = getattr(value, "held", None)
+        if seed is None:
+            return True
+    return seed is not None and is_tracked(seed)
 
 
 def _tracked(handles: Sequence[Handle | None]) -> bool:
@@ -241,6 +275,43 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any], has
     leaf_tangents = match(leaves, structure, line.given, line.structure, "jvp", "tangents")
     out = line.like_outputs(line.push(leaf_tangents))
     return (line.value(), out, line.auxiliary()) if has_aux else (line.value(), out)
+
+
+@checked
+def linearize(
+    function: Callable[..., R], *primals: Pytree, has_aux: bool = False
+) -> tuple[R, Callable[..., R]]:
+    """The value of a function and its derivative there, as a linear function of tangents.
+
+    Parameters
+    ----------
+    function : takes the primals, returns a pytree of tensors (with ``has_aux`` a pair of that and anything).
+    primals : pytrees of floating tensors.
+    has_aux : whether the function returns a pair of which the second is handed on as it is.
+
+    Returns
+    -------
+    ``(value, push)``, with ``has_aux`` ``(value, push, aux)``. ``push(*tangents)`` takes a pytree like each
+    primal and gives one like the value; it runs the function no more, however often it is called.
+
+    Raises ShapeError where a tangent's shape is not its primal's.
+
+    >>> import iverson as iv
+    >>> y, push = linearize(iv.sin, iv.asarray(0.0))
+    >>> y, push(iv.asarray(2.0)), push(iv.asarray(3.0))
+    (iverson.Tensor(0.), iverson.Tensor(2.), iverson.Tensor(3.))
+    """
+    as_function(function, "linearize", "function")
+    line = Linearization(function, primals, "linearize", has_aux)
+
+    def push(*tangents: Pytree) -> R:
+        leaves, structure = flatten(tangents)
+        leaf_tangents = match(leaves, structure, line.given, line.structure, "linearize", "tangents")
+        return line.like_outputs(line.push(leaf_tangents))  # type: ignore[no-any-return]
+
+    if has_aux:
+        return line.value(), push, line.auxiliary()  # type: ignore[return-value]
+    return line.value(), push
 
 
 def with_argnums(

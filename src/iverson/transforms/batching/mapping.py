@@ -73,7 +73,8 @@ def vmap(
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         leaves, structure = flatten(args, none_is_leaf=True)
         axes = _prefix(axes_of, args, structure, "in_axes")
-        mapped = [_Mapped(leaves[k], n, k) for k, n in enumerate(axes) if n is not None]
+        present = [(k, n) for k, n in enumerate(axes) if n is not None and leaves[k] is not None]
+        mapped = [_Mapped(leaves[k], n, k) for k, n in present]
         size = _size(mapped)
         pieces, order = _pieces(mapped, size, step)
         chunks = [_of_chunk(function, leaves, structure, kwargs, mapped, out_axes, piece) for piece in pieces]
