@@ -95,6 +95,8 @@ def of_torch(folder):
 
         return Twice.apply
 
+    linear, layer = torch.nn.Linear(3, 2).double(), iv.nn.Linear(3, 2, rng=iv.random.default_rng(0))
+    layer.weight, layer.bias = (iv.asarray(p.detach().numpy()) for p in linear.parameters())
     table, rows = np.zeros((4, 2)), np.array([1, 1, 3])
     dense = torch.nn.Embedding.from_pretrained(torch.tensor(table), freeze=False, sparse=True)
     ours = iv.asarray(table, requires_grad=True)
@@ -135,6 +137,11 @@ def of_torch(folder):
             torch.nn.functional.linear(t, torch.tensor(w), torch.tensor(b)),
             iv.nn.linear(x, w, b),
         ),
+        "torch.nn.Linear": (linear(t), layer(x)),
+        "torch.utils.data.DataLoader": (
+            [b for (b,) in torch.utils.data.DataLoader(torch.utils.data.TensorDataset(t.detach()), 2)],
+            list(iv.data.batches(x.detach(), 2)),
+        ),
         "torch.save": (torch.load(folder / "theirs"), iv.load(folder / "ours")),
         "torch.optim.SparseAdam": (dense.weight, ours),
     }
@@ -158,14 +165,15 @@ def of_jax(_):
 
     twice.defvjp(lambda x: (2 * x, None), lambda _, g: (2 * g,))
 
-    class Twice(iv.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return 2 * x
+    def thrice(library):
+        f = library.custom_jvp(lambda x: 2 * x)
+        f.defjvp(lambda primals, tangents: (2 * primals[0], 3 * tangents[0]))
+        return library.grad(lambda x: f(x).sum())
 
-        @staticmethod
-        def backward(ctx, g):
-            return 2 * g
+    ours = iv.custom_vjp(lambda x: 2 * x)
+    ours.defvjp(lambda x: (2 * x, None), lambda _, g: (2 * g,))
+    with jax.disable_jit(), iv.disable_jit():
+        as_python = jax.jit(cubed)(a), iv.jit(cubed)(x)
 
     seeded = [iv.random.default_rng(0).standard_normal(3) for _ in "ab"]
     return {
@@ -184,7 +192,14 @@ def of_jax(_):
         ),
         "jax.custom_vjp": (
             jax.grad(lambda x: twice(x).sum())(a),
-            iv.grad(lambda x: Twice.apply(x).sum())(x),
+            iv.grad(lambda x: ours(x).sum())(x),
+        ),
+        "jax.custom_jvp": (thrice(jax)(a), thrice(iv)(x)),
+        "jax.linearize": (jax.linearize(cubed, a)[1](a), iv.linearize(cubed, x)[1](x)),
+        "jax.disable_jit": as_python,
+        "jax.tree.map": (
+            jax.tree.leaves(jax.tree.map(np.square, tree)),
+            iv.tree.leaves(iv.tree.map(np.square, tree)),
         ),
         "jax.flatten_util.ravel_pytree": (
             jax.flatten_util.ravel_pytree(tree)[0],
