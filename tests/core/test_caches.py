@@ -159,7 +159,9 @@ COVERED: dict[str, str] = {
         graph.tracing.trace.Trace te.lowering.block_calls._Making
         te.derivatives.reverse_mode._Reverse te.lowering.statement_lowering._Lowering
         te.lowering.native_call.Steps te.elimination.nest_translation.Sizes
-        te.elimination.nest_translation.Translation transforms.jit.Chosen""",
+        te.elimination.nest_translation.Translation transforms.jit.Chosen
+        transforms.series.series_level.Coefficients transforms.series.series_level.Product
+        transforms.series.series_level.Series transforms.series.series_level.SeriesLevel""",
 }
 
 

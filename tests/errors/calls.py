@@ -303,6 +303,8 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "hessian": lambda: Given(cubes, argnums=0, chunk_size=2, layout="coo"),
     "hvp": lambda: Given(cubes, (vector(),), (vector(),)),
     "jacobian": lambda: Given(cubes, argnums=0, mode="forward", chunk_size=2, layout="csr"),
+    "derivatives": lambda: Given(cubes, 2, direction=vector()),
+    "jet": lambda: Given(cubes, (vector(),), ([vector(), vector()],), scaled=True),
     "jit": lambda: Given(cubes, static=(), donate=(), interpret=True),
     "jvp": lambda: Given(cubes, (vector(),), (vector(),), has_aux=False),
     "value_and_grad": lambda: Given(cubes, argnums=0, has_aux=False),

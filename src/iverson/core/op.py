@@ -112,6 +112,11 @@ class Op:
     multiple : results come as a tuple.
     as_stored : True if operands of half precision come to the op as they are, and not in float32
         (`iverson.kernels.kernel_registry`): its body runs ops, which see to that, or stores.
+    taylor : ``taylor(F, y, *inputs, **params)`` returns a function that gives coefficient k of the Taylor
+        series of the result (a tuple where ``multiple``) from those below k; None where that is zero,
+        NotImplemented for k = 0 where that is the op itself on coefficients 0. ``y`` and the inputs are
+        series, of which ``x[j]`` is coefficient j or None (`iverson.ops.rules.recurrences`). Only where
+        coefficients would cost more by the derivation from ``jvp``.
     batch : ``batch(F, examples, *args, **params)`` carries the op out on a batch
     (`iverson.ops.rules.batching`),
         where that does not follow from the op being elementwise or from parameters that count axes.
@@ -145,6 +150,7 @@ class Op:
     linear_in: tuple[Group, ...] = ()
     entry_map: EntryMap = ANY
     vjp_at: Rule | None = None
+    taylor: Rule | None = None
     multiple: bool = False
     as_stored: bool = False
     batch: Rule | None = None

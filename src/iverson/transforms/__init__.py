@@ -20,6 +20,7 @@ sub-packages below, each imports only those listed before it.
 - `derivatives`: `grad`, `vjp`, `jvp`, `linearize`, `jacobian`, `hessian` and `hvp`.
 - `custom_derivatives`: functions whose derivative the user says.
 - `control_flow`: `cond`, `scan`, loops and `checkpoint`.
+- `series`: Taylor series: derivatives of any order in one pass.
 - `python_callbacks`: Python code as a step of graphs.
 - `implicit`: the implicit function theorem.
 - `krylov`: linear systems and eigenpairs by Krylov methods.
@@ -32,18 +33,21 @@ from iverson.transforms.derivatives import grad, hessian, hvp, jacobian, jvp, li
 from iverson.transforms.disabled_compilation import disable_jit
 from iverson.transforms.jit import jit
 from iverson.transforms.raveling import ravel_pytree
+from iverson.transforms.series.taylor import derivatives, jet
 
 __all__ = [
     "checkpoint",
     "cond",
     "custom_jvp",
     "custom_vjp",
+    "derivatives",
     "disable_jit",
     "fori_loop",
     "grad",
     "hessian",
     "hvp",
     "jacobian",
+    "jet",
     "jit",
     "jvp",
     "linearize",

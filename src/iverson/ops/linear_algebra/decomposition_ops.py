@@ -27,6 +27,7 @@ from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import TABLE, define, definition_hooks
 from iverson.layouts import CooPattern
 from iverson.ops.linear_algebra.product_ops import cut, product_at
+from iverson.ops.rules import recurrences
 from iverson.ops.rules.batching import Examples, by_matrix, leading
 from iverson.ops.rules.entry_maps import Batchwise
 
@@ -149,6 +150,7 @@ def solution(call: Rule) -> dict[str, Any]:
         "vjp": pullback,
         "jvp": (lambda F, t, y, a, _b, **params: -call(F, a, F.matmul(t, y), **params), None),
         "linear_in": ((1,),),
+        "taylor": recurrences.solution(call),
         "batch": batched,
     }
 

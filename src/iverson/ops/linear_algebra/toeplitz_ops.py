@@ -19,6 +19,7 @@ from iverson.core.table import define
 from iverson.ops.linear_algebra.decomposition_ops import _lapack
 from iverson.ops.rules.batching import Examples, by_matrix
 from iverson.ops.rules.entry_maps import Batchwise
+from iverson.ops.rules.recurrences import Coefficients, Recurrence, minus
 
 
 def _solve(d: NDArray, b: NDArray) -> NDArray:
@@ -71,6 +72,19 @@ def _cotangent(F: Namespace, g: Value, d: Value) -> Any:
     return F.solve_toeplitz(F.conj(F.flip(d, axis=(d.ndim - 2,))), g)
 
 
+def _taylor(F: Namespace, y: Coefficients, d: Coefficients, b: Coefficients) -> Recurrence:
+    """The recurrence of `solve`."""
+
+    def coefficient(k: int) -> Any:
+        if k == 0:
+            return NotImplemented
+        products = d.convolved(y, k, lambda d, y: F.matmul(_matrix(F, d), y))
+        right = minus(F, b[k], products)
+        return None if right is None else F.solve_toeplitz(d[0], right)
+
+    return coefficient
+
+
 def _batched(F: Namespace, examples: Examples, d: Value, b: Value) -> Any:
     return by_matrix(F, examples, F.solve_toeplitz, d, b)
 
@@ -86,6 +100,7 @@ define(
         ),
         jvp=(lambda F, t, y, d, _b: -F.solve_toeplitz(d, F.matmul(_matrix(F, t), y)), None),
         linear_in=((1,),),
+        taylor=_taylor,
         entry_map=Batchwise("..,.j->.j"),
         batch=_batched,
         samples=lambda s: [

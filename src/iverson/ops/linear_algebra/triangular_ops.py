@@ -20,6 +20,7 @@ from iverson.core.table import define
 from iverson.kernels.sparse import sparse_products
 from iverson.ops.rules.batching import Examples, apart, beside
 from iverson.ops.rules.entry_maps import Batchwise
+from iverson.ops.rules.recurrences import Coefficients, Recurrence, minus
 
 
 def _abstract(a: Shaped, b: Shaped, *, lower: bool, check: bool) -> Aval:
@@ -54,6 +55,21 @@ def _pullback(
     return [c if i else _triangle(F, of_matrix(part), lower) for i, part in wanted.items()]
 
 
+def _taylor(
+    F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients, *, lower: bool, check: bool
+) -> Recurrence:
+    """The recurrence of `solve`, of the triangle."""
+
+    def coefficient(k: int) -> Any:
+        if k == 0:
+            return NotImplemented
+        products = a.convolved(y, k, lambda a, y: F.matmul(_triangle(F, a, lower), y))
+        right = minus(F, b[k], products)
+        return None if right is None else F.solve_triangular(a[0], right, lower=lower, check=check)
+
+    return coefficient
+
+
 def _batched(F: Namespace, examples: Examples, a: Value, b: Value, *, lower: bool, check: bool) -> Any:
     """The batching of `solve`: one call for all examples if they share a matrix."""
     if examples.alike(0) and a.ndim == 2:
@@ -80,6 +96,7 @@ define(
             None,
         ),
         linear_in=((1,),),
+        taylor=_taylor,
         entry_map=Batchwise("..,.j->.j"),
         batch=_batched,
         samples=lambda s: [

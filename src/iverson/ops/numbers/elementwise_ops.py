@@ -30,7 +30,7 @@ from iverson.kernels import compiled_elementwise
 from iverson.kernels.sparse.broadcast_patterns import extent, stretched
 from iverson.layouts import Pattern, Sparse, support_of
 from iverson.ops.numbers.reduction_ops import is_stored
-from iverson.ops.rules import loops, notation
+from iverson.ops.rules import loops, notation, recurrences
 from iverson.ops.rules.entry_maps import ELEMENTWISE, Elementwise
 
 
@@ -323,6 +323,14 @@ def _loops(scalar: Scalar) -> loops.Loops:
     return loops.elementwise(scalar.loops or (lambda F, *xs: getattr(F, scalar.name)(*xs)))
 
 
+#: Recurrences of Taylor coefficients, where rules of forward mode refer to chains of quotients or powers.
+_TAYLOR: dict[str, Rule] = {
+    "divide": recurrences.divide,
+    "reciprocal": recurrences.reciprocal,
+    "pow": recurrences.power,
+}
+
+
 def make(scalar: Scalar) -> Op:
     """The Op of an elementwise function."""
     arity = scalar.arity
@@ -345,6 +353,7 @@ def make(scalar: Scalar) -> Op:
             for i in range(arity)
         ),
         linear_in=scalar.linear_in,
+        taylor=_TAYLOR.get(scalar.name),
         entry_map=Elementwise(keeps_zeros=scalar.zero_preserving, selects=scalar in CHOICE),
         vjp_at=partial(within, factors=factors),
         # Rules read orders as numbers: none are derived for operands.

@@ -1,0 +1,156 @@
+"""Taylor rules: coefficients of results from recurrences, where rules of forward mode would cost more.
+
+A rule is ``taylor(F, y, *inputs, **params)``: it returns a function that gives coefficient k of the result
+from those below, or NotImplemented if the coefficients are to follow from forward mode after all. See
+`iverson.transforms.series.series_level`; the recurrences are in Griewank and Walther, Evaluating Derivatives
+(2nd edition, 2008), chapter 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from iverson.core.protocols import Namespace, Value
+
+#: A coefficient, and a parameter of a call.
+Coefficient: TypeAlias = Value | None
+Parameter: TypeAlias = Any
+#: A product of two coefficients.
+Binary: TypeAlias = Callable[[Any, Any], Any]
+#: Coefficient k of a result; None where it is zero.
+Recurrence = Callable[[int], Any]
+
+
+class Indexed(Protocol):
+    """Coefficients by their order."""
+
+    def __getitem__(self, k: int, /) -> Any: ...
+
+
+class Coefficients(Protocol):
+    """A series, by its coefficients."""
+
+    def __getitem__(self, k: int, /) -> Any:
+        """Coefficient k; None where it is zero. A number that is no array may be coefficient 0."""
+
+    def convolved(self, other: Indexed, k: int, product: Binary) -> Any:
+        """The sum of product(self[j], other[k - j]) over j from 1 to k; None for zero."""
+
+    def power(self, exponent: int, k: int) -> Any:
+        """Coefficient k of a power with a whole exponent above 0, by products."""
+
+
+def minus(F: Namespace, a: Coefficient, b: Coefficient) -> Any:
+    """a - b, where either may be None for zero."""
+    if b is None:
+        return a
+    return F.negative(b) if a is None else F.subtract(a, b)
+
+
+def divide(F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients) -> Recurrence:
+    """a = b y: y_k = (a_k - sum of b_j y_{k-j} over j > 0) / b_0."""
+
+    def coefficient(k: int) -> Any:
+        if k == 0:
+            return NotImplemented
+        numerator = minus(F, a[k], b.convolved(y, k, F.multiply))
+        return None if numerator is None else F.divide(numerator, b[0])
+
+    return coefficient
+
+
+def reciprocal(F: Namespace, y: Coefficients, x: Coefficients) -> Recurrence:
+    """x y = 1: y_k = -y_0 times the sum of x_j y_{k-j} over j > 0."""
+
+    def coefficient(k: int) -> Any:
+        if k == 0:
+            return NotImplemented
+        total = x.convolved(y, k, F.multiply)
+        return None if total is None else F.negative(F.multiply(total, y[0]))
+
+    return coefficient
+
+
+#: Whole exponents up to this one are products.
+_LARGE = 1 << 12
+
+
+def power(F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients) -> Any:
+    """a^r for a number r: products if it is whole and positive, else y' a = r a' y.
+
+    So y_k = sum of ((r + 1) j / k - 1) a_j y_{k-j} over j > 0, over a_0. Where a_0 is zero, it is what nested
+    derivatives give: 0 or inf, as the power a_0^(r - k) is. Exponents that are arrays follow from forward
+    mode.
+    """
+    r = b[0]
+    if not isinstance(r, int | float) or isinstance(r, bool):
+        return NotImplemented
+    if r == int(r) and 0 < r <= _LARGE:
+
+        def by_products(k: int) -> Any:
+            return NotImplemented if k == 0 else a.power(int(r), k)
+
+        return by_products
+    if r == 0:
+        return lambda k: None if k else NotImplemented
+
+    def coefficient(k: int) -> Any:
+        if k == 0:
+            return NotImplemented
+        total = weighted(F, a, y, k, float(r))
+        if total is None:
+            return None
+        first = a[0]
+        at_zero = F.equal(first, 0)
+        usual = F.divide(total, F.where(at_zero, 1.0, first))
+        return F.where(at_zero, _at_zero(F, first, a[1], float(r), k), usual)
+
+    return coefficient
+
+
+def weighted(F: Namespace, a: Coefficients, y: Coefficients, k: int, r: float) -> Any:
+    """The sum of ((r + 1) j / k - 1) a_j y_{k-j} over j > 0."""
+    return a.convolved(_Weighted(F, y, k, r), k, lambda x, pair: F.multiply(F.multiply(x, pair[1]), pair[0]))
+
+
+class _Weighted:
+    """The coefficients of y, each with the factor that it has in `weighted`."""
+
+    def __init__(self, F: Namespace, y: Coefficients, k: int, r: float) -> None:
+        self._y, self._k, self._r = y, k, r
+
+    def __getitem__(self, i: int) -> Any:
+        c = self._y[i]
+        return None if c is None else (c, (self._r + 1) * (self._k - i) / self._k - 1)
+
+
+def _at_zero(F: Namespace, first: Value, slope: Coefficient, r: float, k: int) -> Any:
+    """Coefficient k of (slope t)^r, by the power of what is zero."""
+    if slope is None:
+        return F.multiply(first, 0.0)
+    binomial = 1.0
+    for j in range(k):
+        binomial *= (r - j) / (j + 1)
+    slopes = slope if k == 1 else F.pow(slope, k)
+    return F.multiply(F.multiply(F.pow(first, r - k), binomial), slopes)
+
+
+def solution(call: Callable[..., Value]) -> Callable[..., Recurrence]:
+    """The rule of x with A x = b, where ``call(F, a, b, **params)`` is the op.
+
+    x_k solves A_0 x_k = b_k - sum of A_j x_{k-j} over j > 0.
+    """
+
+    def taylor(
+        F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients, **params: Parameter
+    ) -> Recurrence:
+        def coefficient(k: int) -> Any:
+            if k == 0:
+                return NotImplemented
+            right = minus(F, b[k], a.convolved(y, k, F.matmul))
+            return None if right is None else call(F, a[0], right, **params)
+
+        return coefficient
+
+    return taylor
