@@ -39,6 +39,7 @@ ELSEWHERE = {
     "cond",
     "dataclasses",
     "derivatives",
+    "differential_operator",
     "enable_grad",
     "errors",
     "explain",

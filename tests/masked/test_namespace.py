@@ -317,11 +317,12 @@ SHIFTS = {
 }
 #: Functions that take no array, or a function in place of one.
 OTHERS = {
-    "arange", "broadcast_shapes", "can_cast", "checkpoint", "cond", "derivatives", "empty",
-    "enable_grad", "eye", "fftfreq", "finfo", "fori_loop", "from_dlpack", "from_scipy", "full",
-    "grad", "hessian", "hvp", "iinfo", "is_grad_enabled", "isdtype", "jacobian", "jet", "jit",
-    "jvp", "linspace", "load", "no_grad", "ones", "ravel_pytree", "save", "result_type", "rfftfreq",
-    "scan", "set_grad_enabled", "value_and_grad", "vjp", "vmap", "while_loop", "zeros",
+    "arange", "biharmonic", "broadcast_shapes", "can_cast", "checkpoint", "cond", "derivatives",
+    "differential_operator", "empty", "enable_grad", "eye", "fftfreq", "finfo", "fori_loop",
+    "from_dlpack", "from_scipy", "full", "grad", "hessian", "hvp", "iinfo", "is_grad_enabled",
+    "isdtype", "jacobian", "jet", "jit", "jvp", "laplacian", "linspace", "load", "no_grad", "ones",
+    "ravel_pytree", "result_type", "rfftfreq", "save", "scan", "set_grad_enabled", "value_and_grad",
+    "vjp", "vmap", "while_loop", "zeros",
 }  # fmt: skip
 
 

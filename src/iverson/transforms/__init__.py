@@ -1,6 +1,7 @@
 """Transforms of functions over pytrees: derivatives, compilation, batching and control flow.
 
-`grad vjp jvp value_and_grad jacobian hessian hvp` differentiate, `jit` compiles, `vmap` maps over a batch,
+`grad vjp jvp value_and_grad jacobian hessian hvp` differentiate, `jet derivatives` give Taylor series and
+`laplacian biharmonic differential_operator` operators, `jit` compiles, `vmap` maps over a batch,
 `cond scan while_loop fori_loop` are control flow and `checkpoint` recomputes; to any order, in any mixture.
 
 Import rule: packages of lower layers (`[tool.importlinter]` in pyproject.toml); of the modules and
@@ -20,7 +21,7 @@ sub-packages below, each imports only those listed before it.
 - `derivatives`: `grad`, `vjp`, `jvp`, `linearize`, `jacobian`, `hessian` and `hvp`.
 - `custom_derivatives`: functions whose derivative the user says.
 - `control_flow`: `cond`, `scan`, loops and `checkpoint`.
-- `series`: Taylor series: derivatives of any order in one pass.
+- `series`: Taylor series and differential operators, in one pass.
 - `python_callbacks`: Python code as a step of graphs.
 - `implicit`: the implicit function theorem.
 - `krylov`: linear systems and eigenpairs by Krylov methods.
@@ -33,14 +34,17 @@ from iverson.transforms.derivatives import grad, hessian, hvp, jacobian, jvp, li
 from iverson.transforms.disabled_compilation import disable_jit
 from iverson.transforms.jit import jit
 from iverson.transforms.raveling import ravel_pytree
+from iverson.transforms.series.laplacians import biharmonic, differential_operator, laplacian
 from iverson.transforms.series.taylor import derivatives, jet
 
 __all__ = [
+    "biharmonic",
     "checkpoint",
     "cond",
     "custom_jvp",
     "custom_vjp",
     "derivatives",
+    "differential_operator",
     "disable_jit",
     "fori_loop",
     "grad",
@@ -50,6 +54,7 @@ __all__ = [
     "jet",
     "jit",
     "jvp",
+    "laplacian",
     "linearize",
     "ravel_pytree",
     "scan",

@@ -37,6 +37,9 @@ class Coefficients(Protocol):
     def convolved(self, other: Indexed, k: int, product: Binary) -> Any:
         """The sum of product(self[j], other[k - j]) over j from 1 to k; None for zero."""
 
+    def summed(self, term: Value, k: int) -> Any:
+        """A term of coefficient k that is no product of two coefficients; summed where coefficient k is."""
+
     def power(self, exponent: int, k: int) -> Any:
         """Coefficient k of a power with a whole exponent above 0, by products."""
 
@@ -104,7 +107,7 @@ def power(F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients) -> An
         first = a[0]
         at_zero = F.equal(first, 0)
         usual = F.divide(total, F.where(at_zero, 1.0, first))
-        return F.where(at_zero, _at_zero(F, first, a[1], float(r), k), usual)
+        return F.where(at_zero, _at_zero(F, a, float(r), k), usual)
 
     return coefficient
 
@@ -125,14 +128,15 @@ class _Weighted:
         return None if c is None else (c, (self._r + 1) * (self._k - i) / self._k - 1)
 
 
-def _at_zero(F: Namespace, first: Value, slope: Coefficient, r: float, k: int) -> Any:
-    """Coefficient k of (slope t)^r, by the power of what is zero."""
+def _at_zero(F: Namespace, a: Coefficients, r: float, k: int) -> Any:
+    """Coefficient k of (a_1 t)^r, by the power of a_0, which is zero."""
+    first, slope = a[0], a[1]
     if slope is None:
         return F.multiply(first, 0.0)
     binomial = 1.0
     for j in range(k):
         binomial *= (r - j) / (j + 1)
-    slopes = slope if k == 1 else F.pow(slope, k)
+    slopes = slope if k == 1 else a.summed(F.pow(slope, k), k)
     return F.multiply(F.multiply(F.pow(first, r - k), binomial), slopes)
 
 

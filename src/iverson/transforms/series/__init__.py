@@ -1,9 +1,11 @@
 """Truncated Taylor series: derivatives of any order at polynomial cost.
 
-Import rule: besides packages of lower layers, the siblings `trees` and `batching`; of the modules below, each
-imports only those listed before it.
+Import rule: besides packages of lower layers, the siblings `trees`, `batching` and `derivatives`; of the
+modules below, each imports only those listed before it.
 
 - `series_level`: the level whose values are series, and how the coefficients of a call follow.
 - `control_series`: conditionals and loops on series.
 - `taylor`: `jet` and `derivatives`.
+- `interpolation`: mixed derivatives from derivatives along directions.
+- `laplacians`: `laplacian`, `biharmonic` and `differential_operator`.
 """

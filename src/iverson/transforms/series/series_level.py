@@ -184,10 +184,21 @@ class Coefficients:
         """The sum of product(self[j], other[k - j]) over j from 1 to k."""
         terms = []
         for j in range(1, k + 1):
-            a, b = self[j], other[k - j]
+            a, a_summed = self._factor(j)
+            b, b_summed = other._factor(k - j) if isinstance(other, Coefficients) else (other[k - j], False)
             if a is not None and b is not None:
-                terms.append(self._level.collapsed(product(a, b), k == self._top, self._top in (j, k - j)))
+                terms.append(self._level.collapsed(product(a, b), k == self._top, a_summed or b_summed))
         return total(terms)
+
+    def _factor(self, k: int) -> tuple[Any, bool]:
+        """Coefficient k as a factor of a product, and True if it is summed over the directions already."""
+        if type(self._of) is Series:
+            return self._of.coefficient(k), k == self._of.top
+        return self[k], False
+
+    def summed(self, term: Argument, k: int) -> Argument:
+        """A term of coefficient k, summed over the directions where coefficient k is."""
+        return self._level.collapsed(term, k == self._top, is_summed=False)
 
     def power(self, exponent: int, k: int) -> Coefficient:
         """Coefficient k of a power with a whole exponent above 0, by repeated squares."""
@@ -358,13 +369,16 @@ class SeriesLevel(Level):
                 return tuple(self._called(args, params))
             if self._network is not None:
                 return self._packed(op, self._shared(self._network, op, args, params))
-            with self.lazily() as network:
-                results = self._shared(network, op, args, params)
-                for x in results:
-                    if isinstance(x, Series):
-                        x.coefficient(self.order)
-                        x._call = None
-                return self._packed(op, results)
+            try:
+                with self.lazily() as network:
+                    results = self._shared(network, op, args, params)
+                    for x in results:
+                        if isinstance(x, Series):
+                            x.coefficient(self.order)
+                            x._call = None
+            except _UncollapsibleError:
+                results = self._by_direction(op, args, params)
+            return self._packed(op, results)
 
     def _packed(self, op: Op, results: Sequence[Argument]) -> Any:
         return tuple(results) if op.multiple else results[0]
@@ -410,6 +424,12 @@ class SeriesLevel(Level):
         top = min(args[k].top for k in varying)
         results = [Series(self, a.shape, a.dtype, None, top) for a in (avals if op.multiple else (avals,))]
         groups = _groups(op, args, varying)
+        if groups is None and self.directions is not None and not self._is_collapsible(op, args, varying):
+            raise _UncollapsibleError(
+                self.name,
+                got=f"{op.name} of a derivative, in a rule of a Function",
+                expected="a rule that is linear in what it is given",
+            )
         replaced = pushforward_of(op.name) in overrides()
         if groups is not None and not replaced:
             terms: Terms = Product(self, op, args, params, groups, results, top).terms
@@ -421,6 +441,35 @@ class SeriesLevel(Level):
             series._call = call
         # Integers and booleans do not vary.
         return [x if dtypes.is_inexact(x.dtype) else value_of(x.coefficient(0)) for x in results]
+
+    def _is_collapsible(self, op: Op, args: Sequence[Argument], varying: Sequence[int]) -> bool:
+        """True if an op of a rule is linear in the derivatives of values: then it is so in their sum."""
+        slopes = {k for k in varying if args[k].top < self.order}
+        return slopes <= {k for group in op.groups(len(args)) for k in group}
+
+    def _by_direction(self, op: Op, args: Sequence[Argument], params: Keywords) -> Sequence[Argument]:
+        """A call whose rule is not linear in derivatives: that of a matrix function applies it to blocks.
+
+        Each direction is carried by itself, without coefficients of the highest order, which are pushed
+        forward together by a series of first order.
+        """
+        with SeriesLevel(self.order, self.name) as level:
+            operands = [_without(level, a, self.order) if type(a) is Series else a for a in args]
+            out = bind(op, tuple(operands), params)
+            by_direction = [level.coefficients_of(x) for x in (out if op.multiple else (out,))]
+        with SeriesLevel(1, self.name) as level:
+            lines = [
+                level.handle([_first(a), a.coefficient(self.order)]) if type(a) is Series else a for a in args
+            ]
+            out = bind(op, tuple(lines), params)
+            sums = [level.coefficients_of(x)[1] for x in (out if op.multiple else (out,))]
+        results = []
+        for coefficients, pushed in zip(by_direction, sums, strict=True):
+            *lower, last = coefficients
+            last = last if last is None else self.collapsed(last, is_top=True, is_summed=False)
+            series = self.value([*lower, total([last, pushed])])
+            results.append(series if dtypes.is_inexact(series.dtype) else value_of(lower[0]))
+        return results
 
     def _by_taylor(
         self, op: Op, args: Sequence[Argument], params: Params, results: Sequence[Series], top: int
@@ -558,6 +607,16 @@ class SeriesLevel(Level):
             for y in series:
                 y.coefficient(self.order)
                 y._call = None
+
+
+class _UncollapsibleError(GraphError):
+    """Raised in a rule that applies an op that is not linear to derivatives."""
+
+
+def _without(level: SeriesLevel, series: Series, order: int) -> Argument:
+    """A series of another level with the same coefficients but the highest."""
+    coefficients = [series.coefficient(k) for k in range(1, order)]
+    return level.handle([_first(series), *coefficients, None])
 
 
 class Product:

@@ -12,7 +12,7 @@ from iverson.autograd.tracked_guards import check_no_leaves
 from iverson.core import dtypes
 from iverson.core.dispatch import alias, make_handle, rewrap, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from iverson.core.inputs.arguments import checked
+from iverson.core.inputs.arguments import as_function, checked
 from iverson.core.protocols import Pytree
 from iverson.core.shapes import as_int
 from iverson.core.table import F
@@ -149,6 +149,7 @@ def jet(
     >>> jet(iv.sin, (iv.asarray(0.0),), ([1.0, 0.0, 0.0],), scaled=True)[1]
     [iverson.Tensor(1.), iverson.Tensor(0.), iverson.Tensor(-1.)]
     """
+    as_function(function, "jet", "function")
     primals, series = tuple(primals), tuple(series)
     if len(primals) != len(series) or not primals:
         raise ArgumentError(

@@ -1,0 +1,304 @@
+"""Linear differential operators in one forward pass: Laplacians, and any with constant coefficients.
+
+The curves x + t v of all directions v are carried together, from the value, which they share, up to the
+coefficient of the highest order, of which only the sum over the directions is carried: for a Laplacian the
+value, the Jacobian and the Laplacian. This is the forward Laplacian (Li et al., arXiv 2307.08214), and of
+higher orders collapsed Taylor mode (Dangel et al., arXiv 2505.13644).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from iverson.core.dispatch import alias, make_handle, unwrap, value_of
+from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, described
+from iverson.core.inputs.arguments import checked
+from iverson.core.protocols import NDArray, Pytree
+from iverson.handles.typing import ArrayLike
+from iverson.layouts import to_strided
+from iverson.transforms.batching.batch_level import Batch
+from iverson.transforms.derivatives import Argnums, with_argnums
+from iverson.transforms.series.interpolation import MultiIndex, directions_of
+from iverson.transforms.series.series_level import Coefficient, SeriesLevel
+from iverson.transforms.series.taylor import Expansion, floating
+from iverson.transforms.trees import Function, P, R, as_named, flatten
+
+#: Coefficients of partial derivatives, by multi-index, or by order for a function of one number.
+Terms: TypeAlias = Mapping[MultiIndex, float] | Mapping[int, float]
+
+
+def along(
+    function: Function,
+    args: Sequence[Pytree],
+    directions: NDArray,
+    weights: NDArray | None,
+    order: int,
+    operation: str,
+) -> Expansion:
+    """A function on the curves of all directions, with the coefficients of the highest order summed.
+
+    directions : one in each row, of all entries of the arguments in order.
+    """
+    leaves, structure = flatten(tuple(args))
+    primals = real(leaves, operation)
+    with Batch(len(directions)) as batch:
+        coefficients: list[list[Coefficient]] = []
+        start = 0
+        for x in primals:
+            part = directions[:, start : start + x.size].reshape(len(directions), *x.shape).astype(x.dtype)
+            start += x.size
+            slope = batch.of_examples(make_handle(part)) if part.any() else None
+            coefficients.append([alias(unwrap(x)), slope, *(None,) * (order - 1)])
+        level = SeriesLevel(order, operation, batch, weights)
+        return Expansion(level, function, structure, primals, coefficients)
+
+
+def real(leaves: list[Pytree], operation: str) -> list[Any]:
+    """The leaves as tensors of real floating numbers; raises DTypeError if one has another dtype."""
+    primals = floating(leaves, operation, "args")
+    for k, x in enumerate(primals):
+        if x.dtype.kind == "c":
+            raise DTypeError(
+                operation,
+                "args",
+                got=f"leaf {k} of dtype {x.dtype}",
+                expected="real numbers",
+                remedy="make it a function of the real and the imaginary part",
+            )
+    return primals
+
+
+def _entries(args: Sequence[Pytree], operation: str) -> int:
+    return sum(x.size for x in real(flatten(tuple(args))[0], operation))
+
+
+def _curvature(weights: ArrayLike | None, count: int) -> tuple[NDArray, NDArray | None]:
+    """Directions and weights of the sum of W_ij d2/dx_i dx_j; ``weights`` is W, its diagonal, or None."""
+    if weights is None:
+        return np.eye(count), None
+    if isinstance(weights, list | tuple) or not (
+        hasattr(weights, "shape") or isinstance(weights, float | int)
+    ):
+        raise ArgumentTypeError(
+            "laplacian", "weights", got=described(weights), expected="an array", remedy="use numpy.asarray"
+        )
+    w = np.asarray(to_strided(value_of(weights, np.asarray(weights))), float)
+    if w.shape == (count, count) and w.ndim == 2 and count != 1:
+        sizes, vectors = np.linalg.eigh((w + w.T) / 2)
+        present = np.abs(sizes) > 1e-15 * np.max(np.abs(sizes), initial=0)
+        return np.ascontiguousarray(vectors.T[present]), sizes[present]
+    if w.size == 1:
+        w = np.full(count, w.item())
+    if w.size != count:
+        raise ShapeError(
+            "laplacian",
+            "weights",
+            got=f"shape {w.shape} for {count} numbers to differentiate in",
+            expected=f"{count} weights, or a matrix of shape {(count, count)}",
+        )
+    w = w.reshape(-1)
+    return np.eye(count)[w != 0], w[w != 0]
+
+
+@checked
+def laplacian(
+    function: Callable[P, R], argnums: Argnums = 0, weights: ArrayLike | None = None
+) -> Callable[P, tuple[R, R]]:
+    """A function that returns the value of a function and its Laplacian, by one forward pass.
+
+    Parameters
+    ----------
+    function : of tensors, returns a pytree of tensors, of any shapes.
+    argnums : which arguments to differentiate in, as in `grad`: pytrees of real floating tensors.
+    weights : of the second derivatives, in the order of the entries of these arguments: numbers w_i for the
+        sum of w_i d2/dx_i^2; a symmetric matrix for that of W_ij d2/dx_i dx_j, which is diagonalised.
+        Default: all 1.
+
+    Returns
+    -------
+    A function that returns ``(value, laplacian)``, pytrees like the result of ``function``: each entry of the
+    second is the sum of the second derivatives of that entry.
+
+    What is carried through the function is its value, its Jacobian and the sum of the second derivatives:
+    in a network of d inputs each product has d + 2 rows for each example. The result can be differentiated
+    in parameters, compiled and mapped. Raises ShapeError for weights that do not fit and DTypeError for
+    integers and complex numbers.
+
+    Source: Li et al., A computational framework for neural network-based variational Monte Carlo with Forward
+    Laplacian, arXiv 2307.08214.
+
+    >>> import iverson as iv
+    >>> laplacian(lambda x: (x**3).sum())(iv.asarray([1.0, 2.0]))
+    (iverson.Tensor(9.), iverson.Tensor(18.))
+    >>> laplacian(lambda x: x[0] * x[1], weights=iv.asarray([[0.0, 1.0], [1.0, 0.0]]))(iv.ones(2))[1]
+    iverson.Tensor(2.)
+    """
+
+    @as_named(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        partial, primals, _ = with_argnums(function, args, kwargs, argnums, "laplacian")
+        directions, factors = _curvature(weights, _entries(primals, "laplacian"))
+        expansion = along(partial, primals, directions, factors, 2, "laplacian")
+        return expansion.tree(0), expansion.tree(2, 2.0)
+
+    return call
+
+
+@checked
+def biharmonic(function: Callable[P, R], argnums: Argnums = 0) -> Callable[P, R]:
+    """A function that returns the Laplacian of the Laplacian of a function.
+
+    The sum of d4/dx_i^2 dx_j^2 over all i and j: one forward pass that carries two Laplacians, the inner
+    one with its own Jacobian and Laplacian. Parameters and errors are those of `laplacian`.
+
+    >>> import iverson as iv
+    >>> biharmonic(lambda x: x[0]**4 + x[0]**2 * x[1]**2)(iv.asarray([1.0, 2.0]))
+    iverson.Tensor(32.)
+    """
+
+    @as_named(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        partial, primals, _ = with_argnums(function, args, kwargs, argnums, "biharmonic")
+        directions = np.eye(_entries(primals, "biharmonic"))
+
+        def inner(*xs: Pytree) -> Any:
+            return along(partial, xs, directions, None, 2, "biharmonic").tree(2, 2.0)
+
+        return along(inner, primals, directions, None, 2, "biharmonic").tree(2, 2.0)
+
+    return call
+
+
+@checked
+def differential_operator(function: Callable[P, R], terms: Terms, argnums: Argnums = 0) -> Callable[P, R]:
+    """A function that returns a linear differential operator with constant coefficients, applied to a
+    function.
+
+    Parameters
+    ----------
+    function : of tensors, returns a pytree of tensors, of any shapes.
+    terms : coefficients by multi-index: ``{(2, 0): 1.0, (0, 1): -0.5}`` is d2/dx0^2 - 0.5 d/dx1. A multi-
+    index
+        has an order for each entry of the arguments that are differentiated in; for a function of one
+        number it may be an integer.
+    argnums : which arguments to differentiate in, as in `laplacian`.
+
+    Returns
+    -------
+    A function that returns the operator's value, a pytree like the result of ``function``.
+
+    Mixed derivatives are interpolated from derivatives along directions; for each order there is one pass,
+    with the highest coefficients summed over the directions at once. Raises ArgumentError for no terms and
+    for indices that are not whole numbers from 0, ShapeError for indices of another length.
+
+    Source: Griewank, Utke and Walther, Evaluating higher derivative tensors by forward propagation of
+    univariate Taylor series, Mathematics of Computation 69 (2000); Dangel et al., Collapsing Taylor mode
+    automatic differentiation, arXiv 2505.13644.
+
+    >>> import iverson as iv
+    >>> wave = differential_operator(lambda x: iv.sin(x[0]) * x[1]**3, {(2, 0): 1.0, (1, 2): 2.0})
+    >>> wave(iv.asarray([0.0, 1.0]))
+    iverson.Tensor(12.)
+    >>> differential_operator(iv.exp, {3: 1.0, 1: 2.0})(iv.asarray(0.0))
+    iverson.Tensor(3.)
+    """
+    by_order = _by_order(terms)
+
+    @as_named(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        partial, primals, _ = with_argnums(function, args, kwargs, argnums, "differential_operator")
+        count = _entries(primals, "differential_operator")
+        for indices in by_order.values():
+            for index in indices:
+                if len(index) != count:
+                    raise ShapeError(
+                        "differential_operator",
+                        "terms",
+                        got=f"the index {index} of {len(index)} orders",
+                        expected=f"{count}, one for each number that is differentiated in",
+                    )
+        total: Any = None
+        for order, indices in sorted(by_order.items()):
+            term = _of_order(partial, primals, order, indices)
+            total = term if total is None else _sum(total, term)
+        return total
+
+    return call
+
+
+def _of_order(
+    function: Function, primals: Sequence[Pytree], order: int, terms: Mapping[MultiIndex, float]
+) -> Any:
+    """The terms of one order."""
+    operation = "differential_operator"
+    if order == 0:
+        (factor,) = terms.values()
+        return _scaled(function(*primals), factor)
+    if order == 1:
+        index = np.array(list(terms))
+        directions = (np.array(list(terms.values())) @ index).reshape(1, -1)
+        leaves, structure = flatten(tuple(primals))
+        coefficients: list[list[Coefficient]] = []
+        start = 0
+        for x in real(leaves, operation):
+            part = directions[0, start : start + x.size].reshape(x.shape).astype(x.dtype)
+            start += x.size
+            coefficients.append([alias(unwrap(x)), make_handle(part)])
+        level = SeriesLevel(1, operation)
+        return Expansion(level, function, structure, real(leaves, operation), coefficients).tree(1)
+    weights = directions_of(terms)
+    directions, factors = np.array(list(weights), float), np.array(list(weights.values()))
+    expansion = along(function, primals, directions, factors, order, operation)
+    return expansion.tree(order, float(math.factorial(order)))
+
+
+def _scaled(tree: Pytree, factor: float) -> Any:
+    import optree
+
+    return optree.tree_map(lambda x: x * factor, tree)
+
+
+def _sum(a: Pytree, b: Pytree) -> Any:
+    import optree
+
+    return optree.tree_map(lambda x, y: x + y, a, b)
+
+
+def _by_order(terms: Terms) -> dict[int, dict[MultiIndex, float]]:
+    """The coefficients that are not 0, by order and multi-index."""
+    if not isinstance(terms, Mapping):
+        raise ArgumentTypeError(
+            "differential_operator",
+            "terms",
+            got=described(terms),
+            expected="a dictionary of coefficients by multi-index",
+        )
+    by_order: dict[int, dict[MultiIndex, float]] = {}
+    for key, factor in terms.items():
+        index = (key,) if isinstance(key, int) else key
+        if not isinstance(index, tuple) or any(type(n) is not int or n < 0 for n in index):
+            raise ArgumentError(
+                "differential_operator",
+                "terms",
+                got=f"the index {key!r}",
+                expected="a tuple of orders, whole numbers from 0",
+            )
+        if isinstance(factor, bool) or not isinstance(factor, int | float):
+            raise ArgumentTypeError(
+                "differential_operator",
+                "terms",
+                got=f"{described(factor)} for {key!r}",
+                expected="a number",
+                remedy="multiply the result of an operator with one term by a tensor",
+            )
+        by_order.setdefault(sum(index), {})[index] = float(factor)
+    if not by_order:
+        raise ArgumentError("differential_operator", "terms", got="no terms", expected="one at least")
+    return by_order
+
+
+__all__ = ["biharmonic", "differential_operator", "laplacian"]

@@ -1,0 +1,241 @@
+"""Laplacians and other operators against Hessians, nested derivatives and closed forms; work counted."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import iverson as iv
+from iverson.core.counting import work
+from iverson.ops import TABLE
+from iverson.transforms.series.interpolation import compositions, directions_of, weights_of
+from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.graph.programs import calls_of, entries, random_program
+from tests.transforms.series.curves import floating
+from tests.transforms.series.test_modes import FUNCTIONS, point
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore::iverson.errors.DensifyWarning"),
+]
+
+
+def second_derivatives(f, args, weights):
+    """The sum of the derivatives along each unit vector, one after the other."""
+    total: list = []
+    for k, a in enumerate(args):
+        for i in range(a.size):
+            unit = np.zeros(a.size, a.dtype)
+            unit[i] = 1
+
+            def of_one(x, k=k):
+                return floating(f(*args[:k], x, *args[k + 1 :]))
+
+            out = iv.derivatives(of_one, 2, direction=iv.asarray(unit.reshape(a.shape)))(a)[2]
+            w = 1.0 if weights is None else weights[i]
+            total = [w * entries(x) + (total[n] if total else 0) for n, x in enumerate(out)]
+    return total
+
+
+def agree(f, args, weights=None, rtol=1e-8):
+    value, found = iv.laplacian(lambda *xs: floating(f(*xs)), tuple(range(len(args))), weights)(*args)
+    for x, y in zip(value, floating(f(*args)), strict=True):
+        np.testing.assert_allclose(entries(x), entries(y), rtol=rtol, atol=1e-12)
+    for x, y in zip(found, second_derivatives(f, args, weights), strict=True):
+        np.testing.assert_allclose(
+            entries(x), y, rtol=rtol, atol=rtol * np.max(np.abs(y), initial=0) + 1e-11, equal_nan=True
+        )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name):
+    agree(FUNCTIONS[name], [point()])
+    agree(FUNCTIONS[name], [point()], np.array([0.5, -2.0, 3.0]))
+
+
+NAMES = tuple(name for name, op in TABLE.items() if op.samples and op.differentiable)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_op(name):
+    calls = [c for c in calls_of(name) if c.args and 0 < sum(a.size for a in c.args) <= 20]
+    calls = [c for c in calls if all(a.dtype.kind == "f" for a in c.args)]
+    for call in calls if EXHAUSTIVE else calls[(SEED + len(name)) % max(len(calls), 1) :][:1]:
+        agree(call.function, list(map(iv.asarray, call.args)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_programs(seed):
+    rng = np.random.default_rng(seed)
+    args = [iv.asarray(rng.standard_normal((3, 3))) for _ in range(2)]
+    agree(lambda x, y: tuple(random_program(seed)(x, y)), args)
+
+
+def network(weights):
+    def f(x):
+        for w in weights:
+            x = iv.tanh(x @ w)
+        return x.sum(axis=-1)
+
+    return f
+
+
+def layers(d, width=8, depth=3):
+    rng = np.random.default_rng(0)
+    sizes = [d, *(width,) * depth]
+    return [iv.asarray(rng.standard_normal(s) / 2) for s in itertools.pairwise(sizes)]
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_in_all_modes(d):
+    """As the trace of the Hessian, which is NumPy's, of what other transforms compute."""
+    f, x = network(layers(d)), iv.asarray(np.linspace(-0.5, 0.7, d))
+    exact = np.trace(iv.hessian(f)(x).numpy())
+    for found in (
+        iv.laplacian(f)(x)[1],
+        iv.jit(iv.laplacian(f))(x)[1],
+        iv.laplacian(iv.jit(f))(x)[1],
+        iv.vmap(iv.laplacian(f))(iv.stack([x, x]))[1][0],
+        iv.jit(iv.vmap(iv.laplacian(f)))(iv.stack([x, 2 * x]))[1][0],
+        iv.laplacian(lambda x: iv.vmap(f)(iv.stack([x, x])))(x)[1][1],
+        iv.checkpoint(lambda x: iv.laplacian(f)(x)[1])(x),
+        iv.cond(x[0] > 5, lambda x: x[0], lambda x: iv.laplacian(f)(x)[1], x),
+        iv.scan(lambda c, _: (c + iv.laplacian(f)(x)[1], None), iv.asarray(0.0), iv.arange(2))[0] / 2,
+    ):
+        assert float(found) == pytest.approx(exact, rel=1e-10)
+
+
+def test_gradients_in_parameters():
+    weights, x = layers(3), iv.asarray([0.3, -0.2, 0.5])
+    loss = lambda *ws: iv.laplacian(network(ws))(x)[1] ** 2
+    exact = iv.grad(lambda *ws: iv.linalg.trace(iv.hessian(network(ws))(x)) ** 2, (0, 1, 2))(*weights)
+    for f in (iv.grad(loss, (0, 1, 2)), iv.jit(iv.grad(loss, (0, 1, 2))), iv.grad(iv.jit(loss), (0, 1, 2))):
+        for a, b in zip(f(*weights), exact, strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-12)
+    x_gradient = iv.grad(lambda x: iv.laplacian(network(weights))(x)[1])(x)
+    third = iv.grad(lambda x: iv.linalg.trace(iv.hessian(network(weights))(x)))(x)
+    np.testing.assert_allclose(x_gradient.numpy(), third.numpy(), rtol=1e-9)
+
+
+def test_weights():
+    f, x = network(layers(4)), iv.asarray([0.3, -0.2, 0.5, 0.1])
+    hessian = iv.hessian(f)(x).numpy()
+    w = np.array([1.0, 0.0, -2.0, 0.5])
+    matrix = np.random.default_rng(2).standard_normal((4, 4))
+    assert float(iv.laplacian(f, weights=w)(x)[1]) == pytest.approx(w @ np.diag(hessian))
+    assert float(iv.laplacian(f, weights=2.5)(x)[1]) == pytest.approx(2.5 * np.trace(hessian))
+    assert float(iv.laplacian(f, weights=matrix)(x)[1]) == pytest.approx(np.sum(matrix * hessian))
+    rank_one = np.outer(w, w)
+    with work.counting() as counted:
+        assert float(iv.laplacian(f, weights=rank_one)(x)[1]) == pytest.approx(np.sum(rank_one * hessian))
+    assert {rows for rows, *_ in counted.product_shapes} == {2, 3}  # one direction
+
+
+def test_trees_and_argnums():
+    x = {"a": iv.asarray([0.3, 0.7]), "b": iv.asarray(0.5)}
+    found = iv.laplacian(lambda s, t: {"y": s["a"] ** 3 * s["b"] ** 2 * t, "one": iv.ones(1)})(
+        x, iv.asarray(2.0)
+    )
+    a = x["a"].numpy()
+    np.testing.assert_allclose(found[1]["y"].numpy(), 2.0 * (6 * a * 0.25 + 2 * a**3))
+    assert found[1]["one"].layout == "zero"
+    both = iv.laplacian(lambda s, t: (s * t) ** 2, argnums=(0, 1))(iv.asarray(3.0), iv.asarray(2.0))[1]
+    assert float(both) == pytest.approx(2 * 4 + 2 * 9)
+
+
+@pytest.mark.parametrize("d", [1, 3, 9])
+def test_a_layer_takes_d_plus_2_rows(d):
+    weights = layers(d)
+    with work.counting() as counted:
+        iv.laplacian(network(weights))(iv.ones(d))
+    # The coordinates themselves have no second derivatives.
+    assert counted.multiply_adds == (d + 1) * d * 8 + 2 * (d + 2) * 64
+    assert counted.calls["matmul"] == 3
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_biharmonic(d):
+    """Of |x|^6, which is 24 (4 + d) (2 + d) |x|^2; of a network, as two traces of Hessians."""
+    x = iv.asarray(np.linspace(-0.5, 0.7, d))
+    found = iv.biharmonic(lambda x: (x @ x) ** 3)(x)
+    assert float(found) == pytest.approx(24 * (4 + d) * (2 + d) * float(x @ x))
+    f = network(layers(d))
+    trace = lambda f: lambda x: iv.linalg.trace(iv.hessian(f)(x))
+    exact = float(trace(trace(f))(x))
+    for g in (iv.biharmonic(f), iv.jit(iv.biharmonic(f))):
+        assert float(g(x)) == pytest.approx(exact, rel=1e-9)
+
+
+def polynomial(x):
+    return x[0] ** 4 * x[1] ** 3 * x[2] ** 2 + x[0] * x[1] * x[2] - x[1] ** 5
+
+
+def partial(index, x):
+    """A partial derivative of `polynomial`."""
+    total = 0.0
+    for factor, powers in ((1, (4, 3, 2)), (1, (1, 1, 1)), (-1, (0, 5, 0))):
+        if all(p >= n for p, n in zip(powers, index, strict=True)):
+            total += factor * math.prod(
+                math.perm(p, n) * z ** (p - n) for p, n, z in zip(powers, index, x, strict=True)
+            )
+    return total
+
+
+@pytest.mark.parametrize("order", range(6))
+def test_partial_derivatives_of_a_polynomial(order):
+    x = np.array([0.7, -1.1, 0.4])
+    for index in compositions(order, 3):
+        found = iv.differential_operator(polynomial, {index: 1.5})(iv.asarray(x))
+        assert float(found) == pytest.approx(1.5 * partial(index, x), rel=1e-9, abs=1e-9), index
+
+
+def test_sums_of_terms():
+    x = np.array([0.7, -1.1, 0.4])
+    terms = {(0, 0, 0): 2.0, (1, 0, 0): -1.0, (0, 2, 0): 0.5, (1, 1, 1): 3.0, (2, 1, 0): 0.25}
+    exact = sum(c * partial(index, x) for index, c in terms.items())
+    operator = iv.differential_operator(polynomial, terms)
+    for f in (operator, iv.jit(operator)):
+        assert float(f(iv.asarray(x))) == pytest.approx(exact, rel=1e-10)
+    f = lambda x: {"y": iv.sin(x[0]) * x[1:]}
+    found = iv.differential_operator(f, {(3, 0, 0): 1.0, (0, 1, 0): 1.0})(iv.asarray(x))["y"]
+    np.testing.assert_allclose(found.numpy(), -np.cos(0.7) * x[1:] + np.sin(0.7) * np.array([1, 0]))
+
+
+def test_directions_of_a_laplacian_are_the_coordinates():
+    assert directions_of({(2, 0): 1.0, (0, 2): 3.0}) == {(1, 0): 1.0, (0, 1): 3.0}
+    assert len(weights_of((2, 2))) <= 5
+
+
+@pytest.mark.parametrize("index", [(1,), (4,), (1, 1), (3, 1), (2, 1, 1), (1, 1, 1, 1)])
+def test_weights_interpolate(index):
+    """The derivative of x^b at 0 of order k along v is k! v^b: the weighted sum is a! for b = a, else 0."""
+    order = sum(index)
+    for b in compositions(order, len(index)):
+        found = sum(w * math.prod(n**k for n, k in zip(v, b, strict=True)) for v, w in weights_of(index))
+        expected = math.prod(map(math.factorial, index)) if b == index else 0
+        assert found * math.factorial(order) == expected
+
+
+ONE = iv.ones(2)
+CALLS = [
+    (lambda: iv.laplacian(iv.sum)(iv.asarray([1, 2])), "laplacian: argument 'args': .*int64"),
+    (lambda: iv.laplacian(iv.sum)(iv.asarray([1j])), "laplacian.*complex128.*real"),
+    (lambda: iv.laplacian(iv.sum, weights=np.ones(3))(ONE), r"laplacian: argument 'weights': .*\(3,\) for 2"),
+    (lambda: iv.laplacian(iv.sum, weights=[1.0, 2.0])(ONE), "laplacian: argument 'weights'"),
+    (lambda: iv.laplacian(iv.sum, argnums=1)(ONE), "laplacian: argument 'argnums': got 1"),
+    (lambda: iv.biharmonic(iv.sum)(iv.asarray([1])), "biharmonic: argument 'args': .*int64"),
+    (lambda: iv.differential_operator(iv.sum, {}), "differential_operator: argument 'terms': got no terms"),
+    (lambda: iv.differential_operator(iv.sum, {(1, -1): 1.0}), "differential_operator.*index .1, -1."),
+    (lambda: iv.differential_operator(iv.sum, {(1,): "a"}), "differential_operator.*expected a number"),
+    (lambda: iv.differential_operator(iv.sum, {(1,): 1.0})(ONE), "index .1,. of 1 orders; expected 2"),
+    (lambda: iv.differential_operator(iv.sum, [(1, 1)]), "differential_operator: argument 'terms'"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), CALLS)
+def test_refused(call, words):
+    with pytest.raises(iv.errors.IversonError, match=words):
+        call()
