@@ -239,3 +239,78 @@ CALLS = [
 def test_refused(call, words):
     with pytest.raises(iv.errors.IversonError, match=words):
         call()
+
+
+def particles(ws):
+    """Features of each particle, of which the sum goes through one more layer."""
+
+    def f(x):
+        for w in ws[:-1]:
+            x = iv.tanh(x @ w)
+        return (iv.tanh(x) @ ws[-1]).sum()
+
+    return f
+
+
+def test_products_of_particles_are_on_the_support():
+    """20 particles in 3 dimensions: each layer has 3 + 2 rows a particle, not 60 + 2."""
+    rng = np.random.default_rng(0)
+    ws = [iv.asarray(rng.standard_normal(s) / 3) for s in ((3, 8), (8, 8), (8, 1))]
+    x = iv.asarray(rng.standard_normal((20, 3)))
+    with work.counting() as counted:
+        found = iv.laplacian(particles(ws))(x)[1]
+    assert counted.multiply_adds == 20 * ((1 + 3) * 3 * 8 + (3 + 2) * (8 * 8 + 8))
+    exact = sum(
+        np.trace(iv.hessian(particles(ws))(r).numpy().reshape(3, 3)) for r in iv.unstack(x[:, None, :])
+    )
+    assert float(found) == pytest.approx(exact, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: iv.sin(x).sum(),
+        lambda x: iv.sin(x).prod(),
+        lambda x: (x**2).sum(axis=1).sum(),
+        lambda x: (x**2).sum(axis=0).prod(),
+        lambda x: iv.permute_dims(iv.exp(x), (1, 0)) @ iv.ones(4),
+        lambda x: iv.tanh(iv.expand_dims(x, axis=1)).sum(axis=(1, 2)),
+        lambda x: iv.sqrt(((x[:, None] - x[None, :]) ** 2).sum(axis=-1) + 1).sum(),
+        lambda x: iv.concat([x, x**2], axis=1) @ iv.asarray(np.arange(6.0).reshape(6, 1)),
+        lambda x: iv.concat([x, iv.sin(x)], axis=0)[2:7] ** 2,
+        lambda x: x[1:, :2] * x[:-1, 1:],
+        lambda x: iv.sin(x).reshape(12) ** 2,
+        lambda x: iv.sin(x).reshape(4, 1, 3) * x[:, None],
+        lambda x: iv.exp(x) + x.mean(axis=0),
+        lambda x: iv.nn.softmax(x, axis=1) * iv.nn.softmax(x, axis=0),
+        lambda x: iv.linalg.inv(iv.asarray(3 * np.eye(3)) + x[:, :, None] * x[:, None, :]),
+        lambda x: iv.cumulative_sum(x**2, axis=0) * iv.cumulative_prod(1 + x**2, axis=1),
+        lambda x: iv.where(x > 0, x**3, x**2)[::-1] * x,
+        iv.vmap(lambda r: iv.tanh(r).sum() ** 2),
+        lambda x: iv.scan(lambda c, r: (c + (r**2).sum(), iv.sin(r)), iv.asarray(0.0), x),
+        lambda x: iv.cond(x[0, 0] > 9, iv.sin, lambda x: x**3, x),
+        lambda x: iv.max(x, axis=1) + iv.sort(x, axis=1)[:, 0],
+        lambda x: iv.einsum("ij,ik->ijk", x, x),
+        iv.grad(lambda z: iv.sin(z).sum() ** 2),
+    ],
+)
+def test_directions_that_share_a_curve(f):
+    x = iv.asarray(np.random.default_rng(4).standard_normal((4, 3)))
+    weights = np.random.default_rng(5).uniform(0.5, 1.5, 12)
+    agree(f, [x])
+    agree(f, [x], weights)
+    t = iv.permute_dims(x, (1, 0))
+    agree(lambda t: f(iv.permute_dims(t, (1, 0))), [t])
+    value = iv.jit(iv.laplacian(f))(x)[1]
+    for a, b in zip(
+        iv.ravel_pytree(value)[0].numpy(), iv.ravel_pytree(iv.laplacian(f)(x)[1])[0].numpy(), strict=True
+    ):
+        assert a == pytest.approx(b, rel=1e-9, abs=1e-9)
+
+
+def test_draws_are_the_same_for_all_directions():
+    x = iv.ones(3)
+    draw = iv.random.default_rng(3).normal(size=(3,)).numpy()
+    rng = iv.random.default_rng(3)
+    found = iv.laplacian(lambda x: (rng.normal(size=(3,)) * x**2).sum())(x)[1]
+    assert float(found) == pytest.approx(2 * draw.sum())

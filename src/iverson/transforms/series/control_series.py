@@ -27,7 +27,7 @@ from iverson.graph.control.while_loop import repeated
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import Graph
 from iverson.graph.tracing.trace import Trace
-from iverson.transforms.batching.batch_level import Batch, Batched
+from iverson.transforms.series.directions import Directions
 from iverson.transforms.series.series_level import CONTROL, Argument, Coefficient, Series, SeriesLevel
 
 #: The orders of the coefficients of a value that are not zero, 0 among them.
@@ -59,14 +59,14 @@ def _operand(level: SeriesLevel, x: Series, k: int) -> Any:
     if c is None:
         return _zeros(level, x, k)
     value = value_of(c)
-    if isinstance(value, Batched) and value._level is level.directions and value.lead:
+    if level.directions is not None and level.directions.batch_of(c) is not None:
         return value.held
     return F.broadcast_to(c, shape=(*_lead(level, k), *c.shape)) if _differs(level, k) else c
 
 
 def _lead(level: SeriesLevel, k: int) -> Shape:
-    assert level.directions is None or level.directions.size is not None
-    return (level.directions.size,) if level.directions is not None and _differs(level, k) else ()
+    directions = level.directions
+    return (directions.single.size,) if directions is not None and _differs(level, k) else ()
 
 
 def _zeros(level: SeriesLevel, like: Argument, k: int) -> Any:
@@ -75,7 +75,8 @@ def _zeros(level: SeriesLevel, like: Argument, k: int) -> Any:
 
 def _result(level: SeriesLevel, x: Argument, k: int) -> Any:
     """A coefficient inside of the directions, from a handle outside."""
-    return level.directions.of_examples(x) if level.directions is not None and _differs(level, k) else x
+    directions = level.directions
+    return directions.single.of_examples(x) if directions is not None and _differs(level, k) else x
 
 
 @contextmanager
@@ -86,10 +87,8 @@ def _inside(level: SeriesLevel) -> Iterator[SeriesLevel]:
         with SeriesLevel(level.order, level.name) as inner:
             yield inner
         return
-    with (
-        Batch(outer.size, outer.origin) as directions,
-        SeriesLevel(level.order, level.name, directions, level.weights) as inner,
-    ):
+    directions = Directions(outer.single.size, outer.weights)
+    with directions.entered(), SeriesLevel(level.order, level.name, directions) as inner:
         yield inner
 
 
@@ -102,8 +101,8 @@ def expanded(
     """
     force = (*force, *((0,),) * (len(body.outputs) - len(force)))
     directions = level.directions
-    where = None if directions is None else (directions.size, directions.origin)
-    weights = None if level.weights is None else level.weights.tobytes()
+    where = None if directions is None else directions.single.size
+    weights = None if directions is None or directions.weights is None else directions.weights.tobytes()
     key = "jet", level.order, tuple(orders_in), force, where, weights
     return body.once(key, lambda: _expanded(level, body, orders_in, force))
 

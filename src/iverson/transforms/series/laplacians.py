@@ -20,8 +20,8 @@ from iverson.core.inputs.arguments import checked
 from iverson.core.protocols import NDArray, Pytree
 from iverson.handles.typing import ArrayLike
 from iverson.layouts import to_strided
-from iverson.transforms.batching.batch_level import Batch
 from iverson.transforms.derivatives import Argnums, with_argnums
+from iverson.transforms.series.directions import MOST_AXES, Directions
 from iverson.transforms.series.interpolation import MultiIndex, directions_of
 from iverson.transforms.series.series_level import Coefficient, SeriesLevel
 from iverson.transforms.series.taylor import Expansion, floating
@@ -45,16 +45,44 @@ def along(
     """
     leaves, structure = flatten(tuple(args))
     primals = real(leaves, operation)
-    with Batch(len(directions)) as batch:
+    with Directions(len(directions), weights).entered() as curves:
         coefficients: list[list[Coefficient]] = []
         start = 0
         for x in primals:
             part = directions[:, start : start + x.size].reshape(len(directions), *x.shape).astype(x.dtype)
             start += x.size
-            slope = batch.of_examples(make_handle(part)) if part.any() else None
+            slope = curves.single.of_examples(make_handle(part)) if part.any() else None
             coefficients.append([alias(unwrap(x)), slope, *(None,) * (order - 1)])
-        level = SeriesLevel(order, operation, batch, weights)
-        return Expansion(level, function, structure, primals, coefficients)
+        return Expansion(SeriesLevel(order, operation, curves), function, structure, primals, coefficients)
+
+
+def along_axes(
+    function: Function, args: Sequence[Pytree], weights: NDArray | None, operation: str
+) -> Expansion:
+    """A function on the curves along all axes, to second order (`iverson.transforms.series.directions`)."""
+    leaves, structure = flatten(tuple(args))
+    primals = real(leaves, operation)
+    shape = primals[0].shape if len(primals) == 1 else ()
+    size = math.prod(shape)
+    count = max(shape, default=0)
+    axis = shape.index(count) - len(shape) if shape else 0
+    if count < 2 or axis < -MOST_AXES or (weights is not None and not weights.all()):
+        directions = np.eye(sum(x.size for x in primals))
+        if weights is not None:
+            directions, weights = directions[weights != 0], weights[weights != 0]
+        return along(function, args, directions, weights, 2, operation)
+    (x,) = primals
+    width = size // count
+    numbers = np.moveaxis(np.arange(size).reshape(shape), axis, 0).reshape(count, width)
+    if weights is not None:
+        weights = weights[numbers.ravel()]
+    # Curve s moves all entries (i, s).
+    part = np.zeros((width, size), x.dtype)
+    part[np.arange(width)[:, None], numbers.T] = 1
+    with Directions(size, weights, count).entered() as curves:
+        slope = curves.groups[axis].of_examples(make_handle(part.reshape(width, *shape)))
+        level = SeriesLevel(2, operation, curves)
+        return Expansion(level, function, structure, primals, [[alias(unwrap(x)), slope, None]])
 
 
 def real(leaves: list[Pytree], operation: str) -> list[Any]:
@@ -76,10 +104,13 @@ def _entries(args: Sequence[Pytree], operation: str) -> int:
     return sum(x.size for x in real(flatten(tuple(args))[0], operation))
 
 
-def _curvature(weights: ArrayLike | None, count: int) -> tuple[NDArray, NDArray | None]:
-    """Directions and weights of the sum of W_ij d2/dx_i dx_j; ``weights`` is W, its diagonal, or None."""
+def _curvature(weights: ArrayLike | None, count: int) -> tuple[NDArray | None, NDArray | None]:
+    """Directions and weights of the sum of W_ij d2/dx_i dx_j; ``weights`` is W, its diagonal, or None.
+
+    No directions stand for the unit vectors.
+    """
     if weights is None:
-        return np.eye(count), None
+        return None, None
     if isinstance(weights, list | tuple) or not (
         hasattr(weights, "shape") or isinstance(weights, float | int)
     ):
@@ -100,8 +131,7 @@ def _curvature(weights: ArrayLike | None, count: int) -> tuple[NDArray, NDArray 
             got=f"shape {w.shape} for {count} numbers to differentiate in",
             expected=f"{count} weights, or a matrix of shape {(count, count)}",
         )
-    w = w.reshape(-1)
-    return np.eye(count)[w != 0], w[w != 0]
+    return None, w.reshape(-1)
 
 
 @checked
@@ -142,7 +172,10 @@ def laplacian(
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         partial, primals, _ = with_argnums(function, args, kwargs, argnums, "laplacian")
         directions, factors = _curvature(weights, _entries(primals, "laplacian"))
-        expansion = along(partial, primals, directions, factors, 2, "laplacian")
+        if directions is None:
+            expansion = along_axes(partial, primals, factors, "laplacian")
+        else:
+            expansion = along(partial, primals, directions, factors, 2, "laplacian")
         return expansion.tree(0), expansion.tree(2, 2.0)
 
     return call
@@ -163,12 +196,11 @@ def biharmonic(function: Callable[P, R], argnums: Argnums = 0) -> Callable[P, R]
     @as_named(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         partial, primals, _ = with_argnums(function, args, kwargs, argnums, "biharmonic")
-        directions = np.eye(_entries(primals, "biharmonic"))
 
         def inner(*xs: Pytree) -> Any:
-            return along(partial, xs, directions, None, 2, "biharmonic").tree(2, 2.0)
+            return along_axes(partial, xs, None, "biharmonic").tree(2, 2.0)
 
-        return along(inner, primals, directions, None, 2, "biharmonic").tree(2, 2.0)
+        return along_axes(inner, primals, None, "biharmonic").tree(2, 2.0)
 
     return call
 

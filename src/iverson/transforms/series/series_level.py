@@ -23,8 +23,6 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 from weakref import ref
 
-import numpy as np
-
 from iverson.autograd import forward
 from iverson.autograd.accumulate import added
 from iverson.autograd.functions.function import Function
@@ -50,7 +48,7 @@ from iverson.core.dispatch import (
 from iverson.core.entries import FULL
 from iverson.core.errors import GradientError, GraphError
 from iverson.core.op import Op, frozen
-from iverson.core.protocols import DType, NDArray, Params
+from iverson.core.protocols import DType, Params
 from iverson.core.python.exact_keys import exact
 from iverson.core.shapes import Shape
 from iverson.core.table import TABLE, F, overrides, pushforward_of
@@ -58,7 +56,8 @@ from iverson.graph.ir.operations import function_op
 from iverson.kernels.deferred_patterns import origin_of
 from iverson.kernels.index_keys import canonical_slice
 from iverson.layouts import Layout, Sparse, Zero, register, to_strided
-from iverson.transforms.batching.batch_level import Batch, Batched
+from iverson.transforms.batching.batch_level import Batch
+from iverson.transforms.series.directions import Curves, Directions, axis_of_result
 
 #: A coefficient: a handle outside of the level; None for zero.
 Coefficient = Handle | None
@@ -236,9 +235,9 @@ class SeriesLevel(Level):
     """Series of one order along a curve, or along several, of which the highest coefficients are summed.
 
     order : the highest coefficient that is kept.
-    directions : a batch of curves through one point, around this level; coefficients of the orders from 1 to
-        ``order - 1`` are values of it, that of the highest order is summed over them. None: one curve.
-    weights : the factor of each direction in that sum; None: all are 1.
+    directions : of curves through one point, whose levels are around this one; coefficients of the orders
+        from 1 to ``order - 1`` are values of these, that of the highest order is summed over them. None: one
+        curve.
     """
 
     __slots__ = (
@@ -249,15 +248,12 @@ class SeriesLevel(Level):
         "_written",
         "directions",
         "order",
-        "weights",
     )
 
-    def __init__(
-        self, order: int, name: str = "jet", directions: Batch | None = None, weights: NDArray | None = None
-    ) -> None:
+    def __init__(self, order: int, name: str = "jet", directions: Directions | None = None) -> None:
         super().__init__(name)
         self.order = order
-        self.directions, self.weights = directions, weights
+        self.directions = directions
         self._recorded = is_grad_enabled()
         self._constant = is_constant()
         self._network: Network | None = None
@@ -296,15 +292,7 @@ class SeriesLevel(Level):
         """The weighted sum of x over the directions, if it is of the highest order and not summed yet."""
         if self.directions is None or not is_top or is_summed:
             return x
-        value = value_of(x)
-        if not (isinstance(value, Batched) and value._level is self.directions and value.lead):
-            count = self.directions.size if self.weights is None else float(np.sum(self.weights))
-            return F.multiply(x, count)
-        x = value.held
-        if self.weights is not None:
-            weights = self.weights.reshape(-1, *(1,) * (x.ndim - 1))
-            x = F.multiply(x, weights.astype(x.dtype))
-        return F.sum(x, axis=(0,), keepdims=False)
+        return self.directions.summed(x)
 
     def variable_of(self, x: Argument) -> Any:
         """Handle that is differentiated within the level; a tensor from outside is a constant series."""
@@ -369,6 +357,15 @@ class SeriesLevel(Level):
                 return tuple(self._called(args, params))
             if self._network is not None:
                 return self._packed(op, self._shared(self._network, op, args, params))
+            if self.directions is not None and self.directions.count:
+                if (
+                    op.name == "sum"
+                    and (series := self._reduced(self.directions, args[0], params)) is not None
+                ):
+                    return series
+                args, axis = self._arranged(self.directions, op, args, params)
+            else:
+                axis = None
             try:
                 with self.lazily() as network:
                     results = self._shared(network, op, args, params)
@@ -378,7 +375,70 @@ class SeriesLevel(Level):
                             x._call = None
             except _UncollapsibleError:
                 results = self._by_direction(op, args, params)
+            if axis is not None and self.directions is not None:
+                for x in results:
+                    if isinstance(x, Series):
+                        x._coefficients = [
+                            c if c is None else self.directions.moved(c, axis) for c in x._coefficients
+                        ]
             return self._packed(op, results)
+
+    def _arranged(
+        self, directions: Directions, op: Op, args: tuple[Argument, ...], params: Keywords
+    ) -> tuple[tuple[Argument, ...], int | None]:
+        """The operands on curves that the op keeps apart, and the axis of the results that tells them apart.
+
+        Directions are carried one by one where the op mixes entries that depend on different ones.
+        """
+        axes: dict[int, int] = {}
+        mixed = op.name in CONTROL
+        for k, a in enumerate(args):
+            for c in a._coefficients[1:] if type(a) is Series else ():
+                axis = directions.axis_of(c)
+                if axis is not None:
+                    axes[k] = axis
+                elif directions.batch_of(c) is not None:
+                    mixed = True
+        if not axes:
+            return args, None
+        place = None
+        if not mixed and op.differentiable and not op.constant_in.intersection(axes):
+            avals = op.infer(*(_aval(a) for a in args), **params)
+            place = axis_of_result(op, args, params, axes, avals if op.multiple else (avals,))
+        operands = list(args)
+        for k in axes:
+            operands[k] = self._with_curves(directions, args[k], place)
+        return tuple(operands), place
+
+    def _reduced(self, directions: Directions, x: Argument, params: Keywords) -> Series | None:
+        """A sum over the axis that tells apart the directions of x; None of another axis."""
+        axes, coefficients = params["axis"], x._coefficients if type(x) is Series else []
+        places = {directions.axis_of(c) for c in coefficients if directions.batch_of(c) is not None}
+        if len(places) != 1 or not {len(x.shape) + (axis or 0) for axis in places} <= set(axes):
+            return None
+        op, shape = TABLE["sum"], x.shape
+        shape = tuple(
+            [1 if k in axes else n for k, n in enumerate(shape) if params["keepdims"] or k not in axes]
+        )
+        return self.value(
+            [
+                c
+                if c is None
+                else directions.reduced(c, axes, shape)
+                if directions.batch_of(c) is not None
+                else bind(op, (c,), params)
+                for c in coefficients
+            ],
+            Aval(shape, x.dtype),
+        )
+
+    def _with_curves(self, directions: Directions, series: Series, axis: int | None) -> Series:
+        """A series on the curves of an axis, or on one for each direction."""
+        coefficients = [
+            c if c is None else directions.one_by_one(c) if axis is None else directions.moved(c, axis)
+            for c in series._coefficients
+        ]
+        return self.value(coefficients, series)
 
     def _packed(self, op: Op, results: Sequence[Argument]) -> Any:
         return tuple(results) if op.multiple else results[0]
@@ -561,6 +621,8 @@ class SeriesLevel(Level):
             return results
         if any(isinstance(a, Wrapper) for a in args):
             return None
+        if self.directions is not None and self.directions.count:
+            args = tuple([self._one_by_one(self.directions, a) for a in args])
         with self._outside():
             out = function.apply(*(_outside(self, a) for a in args))
         firsts = out if isinstance(out, tuple) else (out,)
@@ -589,6 +651,13 @@ class SeriesLevel(Level):
             if node is not None:
                 self._continue(node, mine, results)
         return tuple(handles) if isinstance(out, tuple) else handles[0]
+
+    def _one_by_one(self, directions: Directions, x: Argument) -> Argument:
+        """An argument of a Function, with a curve for each direction."""
+        value = value_of(x, None)
+        if not isinstance(value, Series) or value._level is not self:
+            return x
+        return make_handle(self._with_curves(directions, value, None))
 
     def _continue(self, node: Node, varying: Sequence[bool], results: Sequence[Argument]) -> None:
         """Compute the coefficients above 0 of the results of a Function's node."""
@@ -721,14 +790,15 @@ class Product:
         sizes, leads = [], []
         for k in orders:
             coefficients = [self.args[i].coefficient(k) for i in group]
-            lead = any(_held(level, c) is not None for c in coefficients)
-            size = level.directions.size if lead and level.directions is not None else 1
+            batches = [level.directions.batch_of(c) for c in coefficients] if level.directions else []
+            lead = next((b for b in batches if b is not None), None)
+            size = 1 if lead is None else lead.size
             for parts, c, i in zip(pieces, coefficients, group, strict=True):
                 parts.append(_with_lead(level, self._zero(self.args[i]) if c is None else c, size))
             sizes.append(size)
             leads.append(lead)
         offsets = tuple(itertools.accumulate(sizes, initial=0))
-        with Batch(offsets[-1]) as batch:
+        with Curves(offsets[-1]) as batch:
             args = list(self.fixed)
             for i, parts in zip(group, pieces, strict=True):
                 x = parts[0] if len(parts) == 1 else F.concat(*parts, axis=0, offsets=offsets[:-1])
@@ -737,7 +807,7 @@ class Product:
             parts = [batch.outside(x) for x in (out if self.op.multiple else (out,))]
         for k, start, size, lead in zip(orders, offsets, sizes, leads, strict=False):
             terms[k] = tuple(
-                [_part(level, x, start, size, lead) if has else (x if k == 0 else None) for x, has in parts]
+                [_part(x, start, size, lead) if has else (x if k == 0 else None) for x, has in parts]
             )
         return terms
 
@@ -750,13 +820,10 @@ class Product:
 
 
 def _held(level: SeriesLevel, c: Argument) -> Any:
-    """The handle with all directions along axis 0; None for a coefficient that all directions share."""
-    if c is None or level.directions is None:
+    """The handle with all curves along axis 0; None for a coefficient that all directions share."""
+    if c is None or level.directions is None or level.directions.batch_of(c) is None:
         return None
-    value = value_of(c)
-    if isinstance(value, Batched) and value._level is level.directions and value.lead:
-        return value.held
-    return None
+    return value_of(c).held
 
 
 def _with_lead(level: SeriesLevel, c: Argument, size: int) -> Any:
@@ -768,14 +835,13 @@ def _with_lead(level: SeriesLevel, c: Argument, size: int) -> Any:
     return F.broadcast_to(c, shape=(size, *c.shape))
 
 
-def _part(level: SeriesLevel, x: Argument, start: int, size: int, lead: bool) -> Any:
+def _part(x: Argument, start: int, size: int, lead: Batch | None) -> Any:
     """The coefficient at some places along axis 0."""
     slices = tuple([canonical_slice(slice(None), n) for n in x.shape[1:]])
-    if not lead:
+    if lead is None:
         return F.index_basic(x, key=(start, *slices))
     x = F.index_basic(x, key=(slice(start, start + size, 1), *slices))
-    assert level.directions is not None
-    return level.directions.of_examples(x)
+    return lead.of_examples(x)
 
 
 def run(op: Op, args: tuple[Argument, ...], params: Params) -> Any:
