@@ -161,7 +161,6 @@ COVERED: dict[str, str] = {
         te.derivatives.reverse_mode._Reverse te.lowering.statement_lowering._Lowering
         te.lowering.native_call.Steps te.elimination.nest_translation.Sizes
         te.elimination.nest_translation.Translation transforms.jit.Chosen
-        transforms.series.directions.Directions
         transforms.series.series_level.Coefficients transforms.series.series_level.Product
         transforms.series.series_level.Series transforms.series.series_level.SeriesLevel""",
 }

@@ -14,7 +14,7 @@ from iverson.ops import TABLE
 from iverson.transforms.series.interpolation import compositions, directions_of, weights_of
 from tests.conformance.product import EXHAUSTIVE, SEED
 from tests.graph.programs import calls_of, entries, random_program
-from tests.transforms.series.curves import floating
+from tests.transforms.series.nested import floating
 from tests.transforms.series.test_modes import FUNCTIONS, point
 
 pytestmark = [

@@ -10,7 +10,7 @@ import pytest
 import iverson as iv
 from iverson import te
 from tests.graph.programs import entries, random_program
-from tests.transforms.series.curves import agree, coefficients, floating, nested
+from tests.transforms.series.nested import agree, coefficients, floating, nested
 
 W = np.random.default_rng(1).standard_normal((3, 3))
 

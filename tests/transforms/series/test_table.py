@@ -11,7 +11,7 @@ import iverson as iv
 from iverson.ops import TABLE
 from tests.conformance.product import EXHAUSTIVE, SEED, dtypes_of
 from tests.graph.programs import calls_of
-from tests.transforms.series.curves import agree, coefficients
+from tests.transforms.series.nested import agree, coefficients
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),

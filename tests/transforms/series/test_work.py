@@ -90,3 +90,32 @@ def test_open_chains_grow_with_the_cube(name):
     counts = [products(name, order, order) for order in (4, 8, 16)]
     assert counts[2] <= 8 * counts[1]
     assert bind(TABLE[name], (iv.asarray(1.0),), {}).shape == ()
+
+
+def test_a_system_is_factorised_once_for_all_orders():
+    """Once for the value and once for all higher coefficients; of right-hand sides alone, once."""
+    a = iv.asarray(np.random.default_rng(0).standard_normal((5, 5)) + 4 * np.eye(5))
+    with work.counting() as counted:
+        f = lambda t: iv.linalg.solve(a * (1 + t) + iv.eye(5) * iv.sin(t), iv.ones(5))
+        iv.derivatives(f, 6)(iv.asarray(0.3))
+    assert (counted.calls["solve"], counted.calls["lu"]) == (1, 1)
+    with work.counting() as counted:
+        iv.derivatives(lambda t: iv.linalg.solve(a, iv.ones(5) * iv.exp(t)), 6)(iv.asarray(0.3))
+    assert (counted.calls["solve"], counted.calls["lu"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "name", ["solve_sylvester", "linear_recurrence", "cumulative_prod", "prod", "logcumsumexp", "cholesky"]
+)
+def test_recurrences_do_not_chain(name):
+    """Calls of all ops: of twice the order, below six times as many."""
+
+    def calls(order):
+        call = next(c for c in calls_of(name) if c.args)
+        args = list(map(iv.asarray, call.args))
+        series = [[iv.asarray(np.full(a.shape, 0.1, a.dtype))] * order for a in call.args]
+        with work.counting() as counted:
+            iv.jet(call.function, args, series)
+        return counted.calls.total()
+
+    assert calls(8) < 6 * calls(4)

@@ -17,6 +17,7 @@ import numpy as np
 from iverson.core import dtypes
 from iverson.core.aval import Aval, aval_of
 from iverson.core.counting.factorisations import FACTORISATIONS
+from iverson.core.dispatch import LevelValue, value_of
 from iverson.core.entries import Box, Entries, Stored
 from iverson.core.errors import DTypeError, LinearAlgebraError, ShapeError
 from iverson.core.op import Body, Op, Rule, Sample, Sampler, Wanted, reading
@@ -25,7 +26,7 @@ from iverson.core.python.parameters import positional
 from iverson.core.region import Region
 from iverson.core.shapes import broadcast_shapes
 from iverson.core.table import TABLE, define, definition_hooks
-from iverson.layouts import CooPattern
+from iverson.layouts import CooPattern, Sparse
 from iverson.ops.linear_algebra.product_ops import cut, product_at
 from iverson.ops.rules import recurrences
 from iverson.ops.rules.batching import Examples, by_matrix, leading
@@ -155,12 +156,32 @@ def solution(call: Rule) -> dict[str, Any]:
     }
 
 
+def _solve_taylor(
+    F: Namespace, y: recurrences.Coefficients, a: recurrences.Coefficients, b: recurrences.Coefficients
+) -> recurrences.Recurrence:
+    """The rule of `recurrences.solution`, with one factorisation for all orders above 0 of a dense matrix."""
+    factors: list[Any] = []
+
+    def solve(F: Namespace, a: Value, right: Value) -> Any:
+        value = value_of(a, a)
+        sparse = value.is_sparse if isinstance(value, LevelValue) else isinstance(value, Sparse)
+        if a.ndim > 2 or right.ndim > 2 or sparse:
+            return F.solve(a, right)
+        if not factors:
+            factors.extend(F.lu(a))
+        lower, upper, rows = factors
+        right = _substituted(F, lower, F.gather(right, rows, axes=(0,)), lower=True)
+        return _substituted(F, upper, right, lower=False)
+
+    return recurrences.solution(solve)(F, y, a, b)
+
+
 define(
     Op(
         name="solve",
         forward=_lapack("solve", np.linalg.solve, "a"),
         abstract=partial(solution_abstract, "solve"),
-        **solution(lambda F, a, b, adjoint=False: F.solve(a, b)),
+        **{**solution(lambda F, a, b, adjoint=False: F.solve(a, b)), "taylor": _solve_taylor},
         entry_map=Batchwise("..,.j->.j"),
         samples=lambda s: [
             Sample((_well(s, 3, 3), s((3, 2)))),

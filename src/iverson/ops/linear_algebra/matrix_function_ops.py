@@ -25,6 +25,7 @@ from iverson.ops.linear_algebra.decomposition_ops import _lapack, _square, _well
 from iverson.ops.linear_algebra.product_ops import cut
 from iverson.ops.rules.batching import leading
 from iverson.ops.rules.entry_maps import Batchwise
+from iverson.ops.rules.recurrences import Coefficients, Recurrence, minus
 
 
 def _abstract(name: str, x: Shaped) -> Aval:
@@ -146,6 +147,21 @@ def _sylvester_pullback(
 
 
 # A dX + dX B = dC - dA X - X dB.
+def _sylvester_taylor(
+    F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients, c: Coefficients
+) -> Recurrence:
+    """A_0 X_k + X_k B_0 = C_k - sum of A_j X_{k-j} + X_{k-j} B_j over j > 0."""
+
+    def coefficient(k: int) -> Any:
+        if k == 0:
+            return NotImplemented
+        right = minus(F, c[k], a.convolved(y, k, F.matmul))
+        right = minus(F, right, b.convolved(y, k, lambda b, y: F.matmul(y, b)))
+        return None if right is None else F.solve_sylvester(a[0], b[0], right)
+
+    return coefficient
+
+
 define(
     Op(
         name="solve_sylvester",
@@ -158,6 +174,7 @@ define(
             None,
         ),
         linear_in=((2,),),
+        taylor=_sylvester_taylor,
         entry_map=Batchwise("..,..,..->.."),
         batch=leading,
         samples=lambda s: [

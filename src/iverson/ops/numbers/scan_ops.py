@@ -20,10 +20,15 @@ from iverson.kernels.index_keys import canonical_slice
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import Examples
 from iverson.ops.rules.entry_maps import SCANNED
+<<<<<<< HEAD
 from iverson.ops.rules.notation import Indexed, Language, lazy_te
 
 if TYPE_CHECKING:
     from iverson.expr.nodes import Expr
+=======
+from iverson.ops.rules.notation import lazy_te
+from iverson.ops.rules.recurrences import Coefficients, Recurrence
+>>>>>>> b9f0620f (Recurrences of Taylor coefficients for solves with one factorisation, Sylvester equations and linear recurrences)
 
 LINEAR = ((0,),)
 
@@ -122,6 +127,25 @@ def shifted(x: Value, axis: int, step: int) -> Any:
     return namespace.embed(namespace.index_basic(x, key=key(source)), key=key(target), shape=x.shape)
 
 
+def _recurrence_taylor(
+    F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients, *, axis: int, reverse: bool
+) -> Recurrence:
+    """y = a shift(y) + b: y_k is the recurrence of a_0 and b_k + sum of a_j shift(y_{k-j}) over j > 0."""
+
+    def coefficient(k: int) -> Any:
+        if k == 0:
+            return NotImplemented
+        step = 1 if reverse else -1
+        products = a.convolved(y, k, lambda a, y: a * F.shifted(y, axis, step))
+        terms = [x for x in (b[k], products) if x is not None]
+        if not terms:
+            return None
+        term = terms[0] if len(terms) == 1 else F.add(*terms)
+        return F.linear_recurrence(a[0], term, axis=axis, reverse=reverse)
+
+    return coefficient
+
+
 define(
     Op(
         name="linear_recurrence",
@@ -137,6 +161,7 @@ define(
             None,
         ),
         linear_in=((1,),),
+        taylor=_recurrence_taylor,
         entry_map=SCANNED,
         samples=lambda s: [
             Sample((s((4,)), s((4,))), {"axis": 0, "reverse": False}),

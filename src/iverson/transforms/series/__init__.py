@@ -3,7 +3,7 @@
 Import rule: besides packages of lower layers, the siblings `trees`, `batching` and `derivatives`; of the
 modules below, each imports only those listed before it.
 
-- `directions`: the curves of a Laplacian, and which of them share one.
+- `curves`: the curves of a Laplacian, and which of them share one.
 - `series_level`: the level whose values are series, and how the coefficients of a call follow.
 - `control_series`: conditionals and loops on series.
 - `taylor`: `jet` and `derivatives`.

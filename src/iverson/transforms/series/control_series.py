@@ -27,7 +27,7 @@ from iverson.graph.control.while_loop import repeated
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import Graph
 from iverson.graph.tracing.trace import Trace
-from iverson.transforms.series.directions import Directions
+from iverson.transforms.series.curves import Directions
 from iverson.transforms.series.series_level import CONTROL, Argument, Coefficient, Series, SeriesLevel
 
 #: The orders of the coefficients of a value that are not zero, 0 among them.

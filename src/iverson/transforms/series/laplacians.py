@@ -21,7 +21,7 @@ from iverson.core.protocols import NDArray, Pytree
 from iverson.handles.typing import ArrayLike
 from iverson.layouts import to_strided
 from iverson.transforms.derivatives import Argnums, with_argnums
-from iverson.transforms.series.directions import MOST_AXES, Directions
+from iverson.transforms.series.curves import MOST_AXES, Directions
 from iverson.transforms.series.interpolation import MultiIndex, directions_of
 from iverson.transforms.series.series_level import Coefficient, SeriesLevel
 from iverson.transforms.series.taylor import Expansion, floating
@@ -59,7 +59,7 @@ def along(
 def along_axes(
     function: Function, args: Sequence[Pytree], weights: NDArray | None, operation: str
 ) -> Expansion:
-    """A function on the curves along all axes, to second order (`iverson.transforms.series.directions`)."""
+    """A function on the curves along all axes, to second order (`iverson.transforms.series.curves`)."""
     leaves, structure = flatten(tuple(args))
     primals = real(leaves, operation)
     shape = primals[0].shape if len(primals) == 1 else ()

@@ -57,7 +57,7 @@ from iverson.kernels.deferred_patterns import origin_of
 from iverson.kernels.index_keys import canonical_slice
 from iverson.layouts import Layout, Sparse, Zero, register, to_strided
 from iverson.transforms.batching.batch_level import Batch
-from iverson.transforms.series.directions import Curves, Directions, axis_of_result
+from iverson.transforms.series.curves import Curves, Directions, axis_of_result
 
 #: A coefficient: a handle outside of the level; None for zero.
 Coefficient = Handle | None
