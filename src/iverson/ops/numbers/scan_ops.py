@@ -20,15 +20,11 @@ from iverson.kernels.index_keys import canonical_slice
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import Examples
 from iverson.ops.rules.entry_maps import SCANNED
-<<<<<<< HEAD
 from iverson.ops.rules.notation import Indexed, Language, lazy_te
+from iverson.ops.rules.recurrences import Coefficients, Recurrence
 
 if TYPE_CHECKING:
     from iverson.expr.nodes import Expr
-=======
-from iverson.ops.rules.notation import lazy_te
-from iverson.ops.rules.recurrences import Coefficients, Recurrence
->>>>>>> b9f0620f (Recurrences of Taylor coefficients for solves with one factorisation, Sylvester equations and linear recurrences)
 
 LINEAR = ((0,),)
 
