@@ -53,8 +53,8 @@ COVERED: dict[str, str] = {
         kernels.sparse.entry_loops.spmm layouts.counting_sorts.numbered
         ops.moves.shape_ops._inverse ops.moves.shape_ops._transposed te.ops.preferred_rules._pullback
         te.ops.preferred_rules._pushforward
-        te.ir.integer_sets._loops_of_text transforms.jacobians.dependence._KNOWN
-        transforms.series.interpolation.weights_of""",
+        te.ir.integer_sets._loops_of_text te.ir.integer_sets._parameters te.ir.integer_sets._projected
+        transforms.jacobians.dependence._KNOWN transforms.series.interpolation.weights_of""",
     "the code itself, equal where its instructions and names are": """
         core.python.caller._stored_after core.trace_guards._computes_names core.trace_guards._imports""",
     "the class, op or rule itself, which lives as long": """

@@ -212,7 +212,24 @@ class Programs:
             self.integers.append(te.compute((3,), lambda i: self.number([i], 2), "N"))
         if self.one(True, False):
             self.floats.append(te.compute((3, 6), self.entry, "S"))
+        if self.one(True, False):
+            self.floats.append(self.structured())
         return self.result()
+
+    def structured(self) -> te.Compute:
+        """A stage that is 0 outside of a band, a triangle or a few entries, stored or not."""
+        source = self.one(*self.floats)
+
+        def entry(i: Var, j: Var) -> Expr:
+            read = source[tuple(te.clamp(v, 0, n - 1) for v, n in zip((i, j), source.shape, strict=False))]
+            where = self.one(
+                i == j, j <= i, (i - j <= 1) & (j - i <= 1), i == 2 * j, (i == j) | (j == 5), i % 2 == 1
+            )
+            return te.select(where, read, 0.0)
+
+        made = te.compute((6, 6), entry, "Z")
+        lever = self.one(None, None, te.keep, te.recompute)
+        return made if lever is None else lever(made)
 
 
 def drawn(rng: np.random.Generator, p: te.Placeholder) -> Any:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from iverson.expr.build import apply, index
 from iverson.expr.nodes import Expr
 from iverson.expr.print import text
-from iverson.te.elimination.convex_pieces import disjoint, index_cases
+from iverson.te.ir.convex_pieces import disjoint, index_cases
 from iverson.te.ir.expressions import Placeholder, Var
 from iverson.te.ir.index_arithmetic import affine_of, bounds_under, constraints_of, expr_of, interval
 from iverson.te.ir.interpret import scalar

@@ -16,6 +16,7 @@ from iverson.te.ir.expressions import Tensor, reads_of
 from iverson.te.ir.fresh_names import part
 from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement, computes_of, unit_of
 from iverson.te.ir.source_site import operation
+from iverson.te.ir.supports import met
 from iverson.te.language.nonlinear_reductions import linear_statements
 from iverson.te.language.stages import split_guard
 
@@ -85,6 +86,6 @@ def _tangents(s: Statement, tangent_of: Mapping[Tensor, Tensor]) -> list[Stateme
         body = tangent(s.body, start)
         if body is not None:
             where, body = split_guard(body)
-            domain = Domain(s.domain.axes, (*s.domain.where, *where))
+            domain = Domain(s.domain.axes, met((*s.domain.where, *where), body, "sum"))
             result.append(Statement(None, s.write, body, domain, "sum"))
     return result

@@ -27,6 +27,7 @@ from iverson.te.ir.expressions import Extent, Read, Tensor, Var, reads_of, subst
 from iverson.te.ir.index_arithmetic import depends_on_data, same_extent
 from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement, tensors_in, unit_of
 from iverson.te.ir.source_site import operation
+from iverson.te.ir.supports import met
 from iverson.te.ir.verify import inside
 from iverson.te.language.nonlinear_reductions import linear_statements
 from iverson.te.rewrites.inlining import is_dear, is_whole, makes_all
@@ -337,7 +338,7 @@ def adjoint_statements(
                 contributions[where, indices] + value if (where, indices) in contributions else value
             )
         for (where, indices), value in contributions.items():
-            domain = Domain((*axes, *statement.domain.axes), tuple(where))
+            domain = Domain((*axes, *statement.domain.axes), met(tuple(where), value, "sum"))
             yield read.tensor, Statement(None, (*leading, *indices), value, domain, "sum")
 
 

@@ -2,7 +2,6 @@
 
 Import rule: in `te` it imports `ir`, `language` and `rewrites`; its modules have no import cycle.
 
-- `convex_pieces`: a domain with alternatives as disjoint convex pieces.
 - `exact_loops`: loops over exactly the points of a domain.
 - `guarded_boxes`: boxes with guards, where they run faster than exact loops.
 - `zero_elimination`: `eliminate`, which chooses the walk and strategy of each statement.

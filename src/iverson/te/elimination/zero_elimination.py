@@ -18,9 +18,9 @@ from math import ceil
 from iverson.expr.affine import Affine, make
 from iverson.expr.build import as_expr
 from iverson.expr.nodes import Expr, same
-from iverson.te.elimination.convex_pieces import disjoint, index_cases
 from iverson.te.elimination.exact_loops import exact_loops
 from iverson.te.elimination.guarded_boxes import MOST, filling
+from iverson.te.ir.convex_pieces import decided, disjoint, index_cases
 from iverson.te.ir.expressions import (
     Tensor,
     Var,
@@ -149,7 +149,7 @@ def cases(statement: Statement) -> list[Statement]:
             domain = Domain(statement.domain.axes, piece)
             result.append(replace(statement, write=write, body=body, domain=domain))
     if len(result) > 1:  # of an assignment: disjoint, onto zeros
-        result = [replace(s, combine="sum") for s in result]
+        result = [replace(s, combine="sum", body=decided(s.body, s.domain)) for s in result]
     return result or [replace(statement, walk=(), reason=NOWHERE)]
 
 

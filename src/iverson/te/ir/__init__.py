@@ -10,6 +10,8 @@ cycle.
 - `evaluation_guards`: the conditions under which each node of an expression is evaluated.
 - `ragged_axes`: axes whose bounds depend on data.
 - `integer_sets`: emptiness and exact loops of domains, by isl.
+- `convex_pieces`: a domain with alternatives as disjoint convex pieces.
+- `supports`: the conditions under which entries of a tensor may be nonzero.
 - `half_rounding`: programs of half precision, computed in float32.
 - `verify`: the verifier.
 - `interpret`: the interpreter, oracle of every lowering.

@@ -2,7 +2,7 @@
 
 There is one Context, made on first use; an operation on sets of two contexts is wrong without an error. isl
 has no reliable time limit, so `affordable` decides *before* a call, from the size of the domain, whether it
-is small and nearly linear. Maps are never composed here.
+is small and nearly linear. Maps are never composed here; the image of a map is a projection of its graph.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
+from iverson.core import dtypes
 from iverson.core.python import locks
 from iverson.expr.affine import Affine
 from iverson.expr.build import apply, index, select
-from iverson.expr.nodes import Apply, Expr
-from iverson.te.ir.expressions import Extent, Var, variables
+from iverson.expr.nodes import Apply, Const, Expr
+from iverson.te.ir.expressions import Extent, Var, substitute, variables
 from iverson.te.ir.index_arithmetic import (
     Constraint,
     affine_of,
@@ -54,6 +55,11 @@ def _context() -> Any:
 
 def affordable(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool:
     """True if a domain is simple enough to ask isl about; decided from its size alone."""
+    bound = all(isinstance(v.lo, int) and isinstance(v.hi, int) for v in axes)
+    return bound and _is_simple(len(axes), constraints)
+
+
+def _is_simple(dimensions: int, constraints: Sequence[Constraint]) -> bool:
     floors: set[Expr] = set()
     largest = widest = 0
     for c in constraints:
@@ -71,13 +77,12 @@ def affordable(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool:
         floors |= floor_atoms
         widest = max(widest, len(wide))
     return (
-        len(axes) + len(floors) <= MAX_DIMENSIONS
+        dimensions + len(floors) <= MAX_DIMENSIONS
         and len(constraints) <= MAX_CONSTRAINTS
         and len(floors) <= MAX_FLOORS
         and largest <= MAX_COEFFICIENT
         and widest <= MAX_WIDTH
         and sum(max(0, len(c.form.terms) - 3) ** 2 for c in constraints) <= MAX_COUPLING
-        and all(isinstance(v.lo, int) and isinstance(v.hi, int) for v in axes)
     )
 
 
@@ -117,7 +122,7 @@ def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
     exact = True
     pieces: list[list[Constraint]] = [[]]
     for condition in conditions:
-        disjuncts = _disjuncts(condition)
+        disjuncts = alternatives(condition)
         if disjuncts is None:
             exact = False
             continue
@@ -134,29 +139,94 @@ def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
     return empty if exact or empty else None
 
 
-def _disjuncts(condition: Expr) -> list[list[Constraint]] | None:
+def alternatives(condition: Expr) -> list[list[Constraint]] | None:
+    """Conjunctions of constraints, one of which holds where a condition does; None if not quasi-affine."""
     if isinstance(condition, Apply) and condition.name in ("logical_or", "logical_and"):
         parts = flattened(condition, condition.name)
         result: list[list[Constraint]] = [] if condition.name == "logical_or" else [[]]
         for part in parts:
-            alternatives = _disjuncts(part)
-            if alternatives is None or len(result) * len(alternatives) > 64:
+            choices = alternatives(part)
+            if choices is None or len(result) * len(choices) > 64:
                 return None
             if condition.name == "logical_or":
-                result = result + alternatives
+                result = result + choices
             else:
-                result = [[*p, *q] for p in result for q in alternatives]
+                result = [[*p, *q] for p in result for q in choices]
         return result
     if isinstance(condition, Apply) and condition.name == "logical_not":
         opposite = negation(condition.args[0])
-        return None if opposite is condition else _disjuncts(opposite)
+        return None if opposite is condition else alternatives(opposite)
     if isinstance(condition, Apply) and condition.name == "not_equal":
         a, b = condition.args
         if a.dtype.kind in "iu":
-            sides = [_disjuncts(apply("less", a, b)), _disjuncts(apply("greater", a, b))]
+            sides = [alternatives(apply("less", a, b)), alternatives(apply("greater", a, b))]
             return None if sides[0] is None or sides[1] is None else sides[0] + sides[1]
     plain = constraints_of(condition)
     return None if plain is None else [plain]
+
+
+def projection(
+    axes: Sequence[Var], bound: Sequence[Var], constraints: Sequence[Constraint], box: Sequence[Constraint]
+) -> Expr | None:
+    """The condition on ``axes`` under which some values of ``bound`` satisfy constraints, if isl is asked.
+
+    before -> after: ``0 <= k < 9, i = k + 1 -> 1 <= i <= 9`` for the axes i and the bound k.
+
+    constraints : with those of the ranges of ``bound``; sizes in them are parameters. box : constraints that
+        hold wherever the condition is asked for.
+    """
+    atoms = [atom for c in (*constraints, *box) for atom, _ in c.form.terms]
+    sizes = [v for v in variables(atoms) if v.kind == "size"]
+    if not _is_simple(len(axes) + len(bound) + len(sizes), [*constraints, *box]):
+        return None
+    names = {v: f"x{k}" for k, v in enumerate((*axes, *sizes))}
+    inner_names = {v: f"e{k}" for k, v in enumerate(bound)}
+    box_texts = [f"{names[v]} > 0" for v in sizes] + _texts(box, names)
+    text = _projected(
+        tuple(names.values()),
+        tuple(inner_names.values()),
+        " and ".join([*box_texts, *_texts(constraints, names | inner_names)]) or "true",
+        " and ".join(box_texts) or "true",
+    )
+    if text is None:
+        return None
+    condition = Const(bool(text), dtypes.bool) if isinstance(text, bool) else text
+    return substitute([condition], dict(zip(_parameters(len(names)), names, strict=True)))[0]
+
+
+def _texts(constraints: Iterable[Constraint], names: dict[Var, str]) -> list[str]:
+    return [f"{_isl_text(c.form, names)} {'=' if c.equality else '>='} 0" for c in constraints]
+
+
+@cache
+def _parameters(count: int) -> tuple[Var, ...]:
+    """Stand-ins for the parameters of a set."""
+    return tuple(Var(f"x{k}", 0, None, "size") for k in range(count))
+
+
+@lru_cache(maxsize=4096)
+def _projected(
+    names: tuple[str, ...], inner_names: tuple[str, ...], inside: str, box_text: str
+) -> Expr | bool | None:
+    """The condition on parameters (`_parameters`) under which a set has points, where ``box_text`` holds."""
+    isl = _isl()
+    with _lock:
+        parameters = f"[{', '.join(names)}] -> {{ : "
+        exists = f"exists {', '.join(inner_names)} : " if inner_names else ""
+        points = isl.Set(f"{parameters}{exists}{inside} }}", context=_context()).compute_divs().coalesce()
+        box = isl.Set(f"{parameters}{box_text} }}", context=_context())
+        if box.is_subset(points):
+            return True
+        if points.is_empty():
+            return False
+        tree = isl.AstBuild.from_context(box).expr_from_set(points.gist(box))
+        try:
+            translation = isl.Set(f"{parameters}{_text_of(tree)} }}", context=_context())
+        except KeyError:  # a choice, which isl does not read
+            return None
+        if not translation.intersect(box).is_equal(points):
+            return None
+        return _expr_of(tree, dict(zip(names, _parameters(len(names)), strict=True)))
 
 
 def loops_of(
@@ -171,7 +241,8 @@ def loops_of(
 
 
 def forget() -> None:
-    """Clear the cache of isl's answers, for measurements."""
+    """Clear the caches of isl's answers, for measurements."""
+    _projected.cache_clear()
     _loops_of_text.cache_clear()
 
 

@@ -109,9 +109,10 @@ class Compute(Tensor):
     linear : the statements of `nonlinear_reductions.linear_statements`, from its first call on.
     recurrence : the recurrence of which it is a member, if any; `Recurrence.define` sets its statements.
     lever : what a user asked for (`schedule_hints`): "keep" or "recompute", or "" to have it counted.
+    support : indices, and the condition on them under which an entry may be nonzero (`supports.support`).
     """
 
-    __slots__ = ("lever", "linear", "recurrence", "statements")
+    __slots__ = ("lever", "linear", "recurrence", "statements", "support")
 
     def __init__(
         self,
@@ -153,6 +154,7 @@ class Compute(Tensor):
     def define(self, statements: Iterable[Statement]) -> None:
         """Set the statements of this tensor."""
         self.statements = tuple(replace(s, out=self) for s in statements)
+        self.support: tuple[tuple[Var, ...], Expr] | None = None
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
         entry = super().__getitem__(indices)

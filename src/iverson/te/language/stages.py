@@ -20,6 +20,7 @@ from iverson.te.ir.expressions import Extent, Reduce, Var, extent, reads_of, var
 from iverson.te.ir.index_arithmetic import conjuncts, constraints_of, depends_on_data
 from iverson.te.ir.nodes import Compute, Domain, Statement
 from iverson.te.ir.ragged_axes import FAR, bounds_in
+from iverson.te.ir.supports import met
 from iverson.te.ir.verify import check_definition
 
 
@@ -119,6 +120,7 @@ def _statement(body: Expr, axes: tuple[Var, ...], guards: Sequence[Expr], operat
     if combine == "sum" or (combine == "assign" and not plain):
         extra, inside = split_guard(inside)
         where += extra
+    where = met(where, inside, combine)
     write = tuple(v - v.lo for v in axes)
     return Statement(None, write, inside, Domain((*axes, *reduced), where), combine, place)
 

@@ -4,6 +4,7 @@ Import rule: in `te` it imports `ir` alone; its modules have no import cycle.
 
 - `common_tensors`: tensors with equal definitions are computed once.
 - `lookup_tables`: expensive functions of a few indices are computed once.
+- `pieces`: a stage defined in pieces, as functions of an entry's indices.
 - `inlining`: stages are computed where they are read.
 - `axis_blocks`: large temporaries are computed block by block along an axis.
 - `mixed_radix`: axes that are divided by constants become digits.

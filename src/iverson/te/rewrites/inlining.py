@@ -1,7 +1,8 @@
 """Inlining: stages are computed where they are read instead of stored, if that saves memory and costs little.
 
-Two rewrites go the other way: a scatter into a stage that is then added to a tensor goes straight into the
-sum, and a stage that is copied into an output is made in the output.
+A stage that is 0 outside of a few pieces is inlined piece by piece (`pieces`). Two rewrites go the other way:
+a scatter into a stage that is then added to a tensor goes straight into the sum, and a stage that is copied
+into an output is made in the output.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from iverson.codegen.schedule.blas_contraction import WORTH_BLAS
-from iverson.expr.build import simplified_with
+from iverson.expr.build import const, simplified_with
 from iverson.expr.function_facts import FEW, LIGHT
 from iverson.expr.nodes import Apply, Expr, Select, postorder, same
 from iverson.te.ir.expressions import Read, Tensor, Var, extent, substitute, typical, variables
 from iverson.te.ir.index_arithmetic import is_range, same_extent
 from iverson.te.ir.nodes import Compute, Program, Statement, recurrence_of
+from iverson.te.rewrites.pieces import MOST_PIECES, is_piece, piece_at
 
 #: A stage that costs at most this much may be computed several times.
 CHEAP = 4
@@ -35,6 +37,8 @@ def inline(program: Program) -> tuple[Statement, ...]:
     ``T[i] = f(i); U[i] = g(T[h(i)])  ->  U[i] = g(f(h(i)))`` for a temporary T with one statement
     over its whole box, if T is read in one place at as many points as it has, or if it is cheap, and
     computing it for each entry that is read costs no more than computing, storing and reading it.
+
+    ``D[i, j] = f(i) where i == j; U[i] += D[i, k] * x[k] where i == k  ->  U[i] += f(i) * x[k] where i == k``
     """
     return choices(program)[0]
 
@@ -57,10 +61,11 @@ def choices(program: Program) -> tuple[tuple[Statement, ...], dict[Tensor, Choic
         choice = choice_of[tensor] = _choice(tensor, definitions, tuple(readers.values()))
         if choice.inlined:
             for k, s in readers.items():
-                statements[k] = _put(definitions[0], s)
+                statements[k] = _put(definitions, s)
                 for r in statements[k].reads:
                     reader_numbers[r.tensor].add(k)
-            del statements[definition_numbers[tensor][0]]
+            for k in definition_numbers[tensor]:
+                del statements[k]
     return tuple(statements.values()), choice_of
 
 
@@ -75,6 +80,9 @@ class Choice:
 def _choice(tensor: Compute, definitions: Sequence[Statement], readers: Sequence[Statement]) -> Choice:
     if recurrence_of(tensor) is not None:
         return Choice(False, "the steps of a scan read it")
+    parts = not any(map(is_whole, definitions)) and 0 < len(definitions) <= MOST_PIECES
+    if readers and parts and all(map(is_piece, definitions)):
+        return _of_pieces(tensor, definitions, readers)
     if len(definitions) != 1:
         return Choice(False, f"{len(definitions)} statements add to it")
     output_axes = set(variables(definitions[0].write))
@@ -235,17 +243,35 @@ def is_dear_function(e: Expr) -> bool:
     return isinstance(e, Apply) and e.name not in LIGHT | FEW
 
 
-def _put(stage: Statement, reader: Statement) -> Statement:
-    """The reader with the stage's body in place of its reads."""
+def _of_pieces(tensor: Compute, pieces: Sequence[Statement], readers: Sequence[Statement]) -> Choice:
+    """The choice for a stage that is 0 outside of a few pieces, each a function of an entry's indices."""
+    if tensor.lever:
+        return Choice(tensor.lever == "recompute", f"te.{tensor.lever}")
+    work = max(0 if isinstance(s.body, Read) else _work(s.body) for s in pieces)
+    if work * len(readers) > MOST or work > CHEAP or any(is_dear(s.body) for s in pieces):
+        return Choice(False, f"{work} operations, in {len(pieces)} pieces")
+    read_count = sum(_entries(r, s) for s in readers for r in _reads(s, tensor))
+    here, once = read_count * work, sum(map(_points, pieces)) * (work + KEPT)
+    return Choice(here <= once, f"costs {here} for all that read it, {once} computed once and stored")
+
+
+def _put(definitions: Sequence[Statement], reader: Statement) -> Statement:
+    """The reader with the stage's body, or the sum of those of its pieces, in place of its reads."""
+    (tensor,) = {s.tensor for s in definitions}
+
+    def at(entry: Read) -> Expr:
+        if all(map(is_whole, definitions)):
+            (stage,) = definitions
+            axes: dict[Expr, Expr] = dict(zip(stage.domain.axes, entry.indices, strict=True))
+            return substitute((stage.body,), axes)[0]
+        terms = (piece_at(s, entry.indices, reader.domain) for s in definitions)
+        return sum(terms, start=const(0, tensor.dtype))
 
     def changed(root: Expr) -> Expr:
         results: dict[Expr, Expr] = {}
         for x in postorder([root]):
             new = simplified_with(x, [results[o] for o in x.operands])
-            if isinstance(new, Read) and new.tensor is stage.tensor:
-                at: dict[Expr, Expr] = dict(zip(stage.domain.axes, new.indices, strict=True))
-                (new,) = substitute((stage.body,), at)
-            results[x] = new
+            results[x] = at(new) if isinstance(new, Read) and new.tensor is tensor else new
         return results[root]
 
     return reader.mapped(changed)

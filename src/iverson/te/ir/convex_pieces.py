@@ -21,6 +21,8 @@ from iverson.te.ir.index_arithmetic import (
     holds,
     negation,
 )
+from iverson.te.ir.integer_sets import is_empty
+from iverson.te.ir.nodes import Domain
 
 #: Cases a statement is split into at most; beyond that its guards stay as they are.
 MAX_PIECES = 32
@@ -80,6 +82,24 @@ def _possible(piece: Piece) -> bool:
     for condition in piece:
         constraints += constraints_of(condition) or ()
     return all(holds(c) is not False for c in constraints)
+
+
+def decided(body: Expr, domain: Domain) -> Expr:
+    """The expression without choices that the conditions of its domain decide.
+
+    ``select(i < 3, f(i), g(i)) where i >= 5  ->  g(i) where i >= 5``
+    """
+    new: dict[Expr, Expr] = {}
+    for node in postorder([body]):
+        if isinstance(node, Select) and not depends_on_data([node.condition]):
+            c = node.condition
+            for opposite, side in ((c, node.other), (negation(c), node.then)):
+                if is_empty(domain.axes, [*domain.where, opposite]):
+                    new[node] = side
+                    break
+    while any(side in new for side in new.values()):  # a choice inside of a choice
+        new = {node: new.get(side, side) for node, side in new.items()}
+    return substitute([body], new)[0]
 
 
 def index_cases(indices: Sequence[Expr]) -> list[tuple[Piece, tuple[Expr, ...]]]:
