@@ -14,6 +14,7 @@ from iverson import te
 from iverson.errors import ArgumentTypeError, IndexingError, IversonError
 
 X = np.ones((4, 3))
+ROW = iv.asarray(np.ones(4))
 AT = np.array([[0, 0, 0], [0, 0, 9]])
 
 
@@ -52,6 +53,11 @@ def test_so_does_one_in_a_derivative() -> None:
         iv.grad(lambda x: op(x, AT).sum())(X)
     with pytest.raises(IndexingError, match=r"x\[e, at\[e, i, j\], j\], where e = 1, i = 1, j = 2"):
         iv.vmap(op)(np.stack([X, X]), np.stack([0 * AT, AT]))
+
+
+def _inner_scan(s: te.Tensor) -> te.Compute:
+    inner = te.scan((4,), lambda q: te.compute((4,), lambda t: q[t - 1] + s[t - 1]))
+    return te.compute((4,), lambda t: inner[t])
 
 
 #: What is written by mistake, and what the message says to write.
@@ -108,6 +114,33 @@ INSTEAD: dict[str, tuple[Any, str]] = {
     "another method": (lambda x: te.compute((4,), lambda i: x[i, 0].item()), r"te\.exp\(x\)"),
     "a part": (lambda x: te.compute((4,), lambda i: x[i, 0].real), r"in index notation it is te\.real"),
     "numpy's name": (lambda x: te.compute((4,), lambda i: te.arcsin(x[i, 0])), r"it is te\.asin"),
+    "a slip": (lambda x: te.reduceaxis(x.shape[0]), r"te\.reduce_axis"),
+    "two results": (
+        lambda x: (te.compute((4,), lambda i: x[i, 0]), te.compute((4,), lambda i: x[i, 1])),
+        r"@te\.op\(results=2\)",
+    ),
+    "a maximum of two": (
+        lambda x: te.compute((4,), lambda i: te.max(x[i, 0], x[i, 1])),
+        r"te\.maximum\(a, b\)",
+    ),
+    "a minimum of two": (lambda x: te.compute((4,), lambda i: te.min(x[i, 0], 0.0)), r"te\.minimum\(a, b\)"),
+    "an axis that is a number": (
+        lambda x: te.compute((4,), lambda i: te.sum(x[i, 0], 1)),
+        r"k = te\.reduce_axis\(n\)",
+    ),
+    "an index as axis": (lambda x: te.compute((4,), lambda i: te.sum(x[i, 0], i)), r"has an axis of its own"),
+    "a tensor around": (lambda x: te.compute((4,), lambda i: ROW[i] * x[i, 0]), r"a parameter of the op"),
+    "a whole tensor around": (lambda x: te.compute((4,), lambda i: ROW * x[i, 0]), r"a parameter of the op"),
+    "a function of tensors": (
+        lambda x: te.compute((4,), lambda i: iv.exp(x)[i, 0]),
+        r"functions of te: te\.exp",
+    ),
+    "a remainder by 0": (lambda x: te.compute((4,), lambda i: x[i % 0, 0]), r"divide by max\(n, 1\)"),
+    "a scan of a scan's state": (lambda x: te.scan((4,), _inner_scan), r"the states of both in one scan"),
+    "an op of an array in an op": (
+        lambda x: te.op(lambda a, b: te.compute((4,), lambda i: a[i, 0] * b[i]))(x, X[:, 0]),
+        r"make it a parameter of the op around it",
+    ),
     "a mean": (lambda x: te.compute((), lambda: te.mean(x, 0)), r"te\.sum\(x\[k\], k\) / n"),
     "a cast": (lambda x: te.compute((4,), lambda i: te.cast(x[i, 0], "int64")), r"x\.astype\(dtype\)"),
     "an assignment": (lambda x: x.__setitem__((0, 0), 1.0), r"te\.select chooses, te\.scatter adds up"),

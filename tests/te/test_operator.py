@@ -636,3 +636,82 @@ def test_a_parameter_of_a_user_may_have_any_name(name):
 
     for got, want in zip(derivatives(ours), derivatives(theirs), strict=True):
         np.testing.assert_allclose(got.to_dense().numpy(), want.to_dense().numpy())
+
+
+@te.op
+def _twice(x):
+    return te.compute(x.shape, lambda *i: x[i] * x[i])
+
+
+@te.op(results=2)
+def _split(x, by):
+    n = x.shape[0]
+    return te.compute((n,), lambda i: x[i] * by), te.compute((n,), lambda i: te.sin(x[i]))
+
+
+@te.op
+def _of_ops(x):
+    first, second = _split(_twice(x), 3.0)
+    return te.compute(x.shape, lambda i: first[i] + second[i] * x[i])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_ops_in_the_definition_of_an_op(n, dtype):
+    """Values and derivatives are those of NumPy's formula, in modes by themselves and nested."""
+    x = np.linspace(0.1, 0.9, n).astype(dtype)
+    near = {"rtol": 1e-5 if dtype == "float32" else 1e-12}
+    expected = 3 * x**2 + np.sin(x**2) * x
+    slope = 6 * x + np.sin(x**2) + 2 * x * x * np.cos(x**2)
+    for call in (_of_ops, iv.jit(_of_ops)):
+        found = call(x)
+        assert found.dtype == x.dtype
+        np.testing.assert_allclose(np.asarray(found), expected, **near)
+    if dtype != "complex128":
+        for gradient in (iv.grad(lambda x: _of_ops(x).sum()), iv.jit(iv.grad(lambda x: _of_ops(x).sum()))):
+            np.testing.assert_allclose(np.asarray(gradient(x)), slope, **near)
+        np.testing.assert_allclose(np.asarray(iv.jvp(_of_ops, (x,), (np.ones_like(x),))[1]), slope, **near)
+
+
+def test_an_op_in_an_op_has_the_precision_and_batches_of_one():
+    x = np.linspace(0.1, 0.9, 6).reshape(2, 3)
+    expected = np.stack([np.asarray(_of_ops(row)) for row in x])
+    np.testing.assert_allclose(np.asarray(iv.vmap(_of_ops)(x)), expected, rtol=1e-13)
+    half = iv.asarray(x[0].astype("float16"))
+    assert _of_ops(half).dtype == np.float16
+    np.testing.assert_allclose(np.asarray(_of_ops(half)).astype(float), expected[0], rtol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+def test_shifts_are_those_of_numpy(dtype):
+    a = np.array([0, 1, 5, 100, 77, 3], dtype)
+    a = np.concatenate([a, (-a.astype("int64")).astype(dtype)])
+    for by in (0, 1, 3):
+        shifted = te.op(lambda a, by=by: te.compute(a.shape, lambda i: (a[i] << by) - (a[i] >> by)))
+        np.testing.assert_array_equal(np.asarray(shifted(a)), (a << by) - (a >> by))
+    by = np.arange(12) % 6
+    both = te.op(lambda a, s: te.compute(a.shape, lambda i: (a[i] << s[i]) + (200 >> s[i])))
+    np.testing.assert_array_equal(
+        np.asarray(both(a.astype("int64"), by)), (a.astype("int64") << by) + (200 >> by)
+    )
+
+
+def test_shifted_indices_are_index_arithmetic():
+    """Loops over their adjoints are exact."""
+    x = te.placeholder((8,), name="x")
+    y = te.compute((16,), lambda i: x[i >> 1] * 1.0, "y")
+    (g,) = te.differentiate(y, x, te.placeholder((16,), name="H"))
+    assert [s.strategy for s in te.eliminate(g).statements] == ["gather"]
+    z = te.compute((4,), lambda i: x[i << 1], "z")
+    (g,) = te.differentiate(z, x, te.placeholder((4,), name="H"))
+    assert "4 visited, 4 nonzero terms" in te.explain(g)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_indices_modulo_an_extent_that_may_be_0(n):
+    x = np.arange(1.0, n + 1)
+    roll = te.op(lambda x: te.compute(x.shape, lambda i: x[(i + 1) % x.shape[0]]))
+    np.testing.assert_array_equal(np.asarray(roll(x)), np.roll(x, -1))
+    tiled = te.op(lambda x: te.compute((x.shape[0] * 2,), lambda i: x[i % x.shape[0]] + i // x.shape[0]))
+    np.testing.assert_array_equal(np.asarray(tiled(x)), np.tile(x, 2) + np.repeat([0, 1], n))
+    np.testing.assert_array_equal(np.asarray(iv.grad(lambda x: (roll(x) * 2.0).sum())(x)), np.full(n, 2.0))

@@ -67,12 +67,14 @@ def _package(value: object) -> str:
 def way_in(value: object, otherwise: str = "convert it with iverson.asarray") -> str:
     """Remedy for a value that is no tensor; ``otherwise`` if no function converts values of its library.
 
+    A class that has a remedy of its own says it as ``usage``.
+
     >>> import scipy.sparse
     >>> way_in(scipy.sparse.eye_array(3))
     'convert it with iverson.from_scipy'
     """
     function = _WAYS_IN.get(_package(value))
-    return f"convert it with {function}" if function else otherwise
+    return f"convert it with {function}" if function else getattr(type(value), "usage", "") or otherwise
 
 
 def described(value: object) -> str:

@@ -46,7 +46,7 @@ def as_expr(value: ExprLike, operation: str = "te") -> Expr:
         operation,
         got=f"{value!r} ({type(value).__name__})",
         expected="a number, an index or an expression",
-        remedy="index a tensor to read it: A[i, j]",
+        remedy="index a tensor to read it, A[i, j]; make an array of the code around a parameter of the op",
     )
 
 
@@ -174,6 +174,7 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
 
     before -> after: ``0 + x -> x``; ``1 * x -> x``; ``0 * x -> 0``; ``[c] * x -> select(c, x, 0)``;
     ``select(c, x, 0) / y -> select(c, x / y, 0)``;
+    ``x << 3 -> x * 8``; ``x >> 3 -> x // 8``; ``n // 0 -> 0`` of an index without values;
     ``-(-x) -> x``; ``x // 1 -> x``; ``true & c -> c``; ``1 - select(c, 2, 3) -> select(c, -1, -2)``.
     """
     values = [a.value if isinstance(a, Const) else None for a in args]
@@ -205,9 +206,18 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
             return a
         elif name == "divide" and is_guarded(a):
             return select(a.condition, a.then / b, a.other)  # type: ignore[attr-defined]
+        elif name in _SHIFTS and y is not None and 0 <= y < 8 * dtype.itemsize - 1:
+            return simplified(_SHIFTS[name], (a, Const(2**y, dtype, b.weak)), dtype, weak)
         elif name in ("floor_divide", "remainder"):
             if dtype.kind in "iu" and y == 0:
-                raise ArgumentError(f"te.{name}", got="division by 0", expected="a positive constant")
+                if any(node.is_void for node in postorder([a])):
+                    return Const(0, dtype, weak)
+                raise ArgumentError(
+                    f"te.{name}",
+                    got=f"division by 0: {text(a)}",
+                    expected="a positive constant",
+                    remedy="of an extent that may be 0, divide by max(n, 1)",
+                )
             if x is not None and y is not None and dtype.kind in "iu":
                 number = x // y if name == "floor_divide" else x % y
                 return Const(number, dtype, weak)
@@ -230,6 +240,10 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
         if isinstance(inner, Apply) and inner.name == name:
             return inner.args[0]
     return Apply(name, args, dtype, weak)
+
+
+#: Shifts by a number as arithmetic, which index expressions are made of.
+_SHIFTS = {"bitwise_left_shift": "multiply", "bitwise_right_shift": "floor_divide"}
 
 
 def _is_constant_choice(e: Expr) -> bool:

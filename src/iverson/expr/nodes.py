@@ -106,6 +106,8 @@ class Source:
     """Something that expressions read, equal only to itself."""
 
     __slots__ = ("__weakref__",)
+    #: Remedy where a tensor is expected.
+    usage: ClassVar[str] = "index it, and use functions of te: te.exp(x[i, j]), te.sum(x[i, k], k)"
 
     def as_scalar(self) -> Expr | None:
         """Expression to use where a scalar is expected; None if there is none."""
@@ -153,6 +155,10 @@ class Expr(metaclass=_Interning):
     """
 
     __slots__ = ("__weakref__", "form")
+    #: Remedy where it is an index of an array, or a tensor is expected.
+    usage: ClassVar[str] = (
+        "use functions of te on entries, te.exp(x[i]); make an array that is indexed a parameter of the op"
+    )
     #: `iverson.expr.print.text`, and `apply` and `cast` of `iverson.expr.build`: these modules put them here.
     show: ClassVar[Callable[[Expr], str]]
     make: ClassVar[Callable[..., Expr]]
@@ -162,6 +168,8 @@ class Expr(metaclass=_Interning):
     weak: bool
     #: Whether it is what users write that differs from point to point: an index, or an entry.
     at_points: bool | property = False
+    #: Whether it is an index that has no values, so that nothing that is made of it is ever evaluated.
+    is_void: bool | property = False
     #: Whether it reads memory, which it may only where the conditions around it hold.
     reads: ClassVar[bool] = False
 
@@ -196,6 +204,8 @@ class Expr(metaclass=_Interning):
     __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", True)
     __floordiv__, __rfloordiv__ = _operator("floor_divide"), _operator("floor_divide", True)
     __mod__, __rmod__ = _operator("remainder"), _operator("remainder", True)
+    __lshift__, __rlshift__ = _operator("bitwise_left_shift"), _operator("bitwise_left_shift", True)
+    __rshift__, __rrshift__ = _operator("bitwise_right_shift"), _operator("bitwise_right_shift", True)
     __pow__, __rpow__ = _operator("pow"), _operator("pow", True)
     __lt__, __le__ = _operator("less"), _operator("less_equal")
     __gt__, __ge__ = _operator("greater"), _operator("greater_equal")

@@ -28,7 +28,14 @@ from iverson.core.dispatch import (
     has_entries,
     make_handle,
 )
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, IndexingError, ShapeError
+from iverson.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    IndexingError,
+    ShapeError,
+    way_in,
+)
 from iverson.core.float_warnings import at_user_line
 from iverson.core.inputs.arrays import plain
 from iverson.core.protocols import NDArray, Shaped
@@ -311,6 +318,7 @@ def _item(item: Index) -> Any:
             "key",
             got=f"{item!r} ({type(item).__name__})",
             expected="integers, slices, None, ..., integer arrays or boolean masks",
+            remedy=way_in(item, ""),
         ) from None
 
 

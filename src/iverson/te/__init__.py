@@ -38,6 +38,7 @@ it in this list.
 import typing as _typing
 
 from iverson.core.python.foreign_names import in_notation as _in_notation
+from iverson.core.python.foreign_names import nearest as _nearest
 from iverson.core.scalars import SCALARS
 from iverson.expr.build import select
 from iverson.expr.nodes import Expr
@@ -122,7 +123,8 @@ else:
         """Elementwise functions of the table of scalars: ``te.exp`` is ``te.F.exp``."""
         if name in SCALARS:
             return getattr(F, name)
-        raise AttributeError(f"module 'iverson.te' has no attribute {name!r}{_in_notation(name, SCALARS)}")
+        usage = _in_notation(name, SCALARS) or _nearest(name, __all__, "te")
+        raise AttributeError(f"module 'iverson.te' has no attribute {name!r}{usage}")
 
 
 def __dir__() -> list[str]:

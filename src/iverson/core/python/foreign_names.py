@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 #: NumPy's and SciPy's names where they are not the standard's.
 NAMES = {
@@ -77,6 +77,18 @@ def in_notation(name: str, functions: Container[str]) -> str:
         f"te.{target}" if target in functions else _IN_NOTATION.get(target) or _IN_NOTATION.get(name)
     )
     return f"; in index notation it is {replacement}" if replacement else ""
+
+
+def nearest(name: str, names: Sequence[str], namespace: str) -> str:
+    """End of an error about an unknown name that is one of ``names``, but for a slip.
+
+    >>> nearest("reduceaxis", ["reduce_axis", "sum"], "te"), nearest("nothing_known", ["sum"], "te")
+    ('; the nearest name is te.reduce_axis', '')
+    """
+    from difflib import get_close_matches
+
+    matches = get_close_matches(name, names, n=1, cutoff=0.75)
+    return f"; the nearest name is {namespace}.{matches[0]}" if matches else ""
 
 
 def remedy(name: str) -> str:

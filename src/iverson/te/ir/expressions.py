@@ -42,6 +42,10 @@ class Var(Expr):
     def at_points(self) -> bool:  # type: ignore[override]
         return self.kind != "size"
 
+    @property
+    def is_void(self) -> bool:  # type: ignore[override]
+        return isinstance(self.lo, int) and isinstance(self.hi, int) and self.lo >= self.hi
+
     def ranging(self, lo: Extent, hi: Extent | None, name: str = "") -> Var:
         """An axis in place of this one, with another range."""
         axis = Var(name or self.name, lo, hi, self.kind)

@@ -325,7 +325,13 @@ def _reduction(combine: str, body: ExprLike, axis: Axes, dtype: DTypeLike | None
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     for v in axes:
         if not isinstance(v, Var) or v.kind != "reduce":
-            raise ArgumentTypeError(site, "axis", got=repr(v), expected="a te.reduce_axis or several of them")
+            raise ArgumentTypeError(
+                site,
+                "axis",
+                got=repr(v),
+                expected="a te.reduce_axis or several of them",
+                remedy=_not_an_axis(combine, v),
+            )
         empty = isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi
         if empty and combine not in ("sum", "prod"):
             raise ArgumentError(site, "axis", got=f"{v.name}, which is empty", expected="a value")
@@ -335,6 +341,16 @@ def _reduction(combine: str, body: ExprLike, axis: Axes, dtype: DTypeLike | None
     if combine in ("sum", "prod"):
         e = cast(e, _total_dtype(e.dtype) if dtype is None else dtypes.as_dtype(dtype, site))
     return Reduce(combine, ranged_axes, e, where)
+
+
+def _not_an_axis(combine: str, value: Expr | complex) -> str:
+    """Remedy for a value in the place of a reduction axis."""
+    entry = isinstance(value, (float, Expr)) and not isinstance(value, Var)
+    if combine in ("max", "min") and entry:
+        return f"the {combine}imum of two values is te.{combine}imum(a, b)"
+    if isinstance(value, Var) and value.kind != "reduce":
+        return f"a reduction has an axis of its own, k = te.reduce_axis(n); {value.name} is that of an entry"
+    return "make an axis before, k = te.reduce_axis(n), and use it in the body: te.sum(x[i, k], axis=k)"
 
 
 def _total_dtype(dtype: DType) -> Any:

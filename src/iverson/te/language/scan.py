@@ -294,15 +294,26 @@ def _members(definitions: Mapping[State, Compute], site: str) -> list[Compute]:
         if not isinstance(t, Compute) or not (t in results or any(d in depends for d in _direct(t))):
             continue
         if recurrence_of(t) is not None:
-            raise ArgumentError(site, "fscan", got=f"{t.name}, made by another scan", expected="a te.compute")
+            raise ArgumentError(
+                site,
+                "fscan",
+                got=f"{t.name}, made by another scan{'' if t in results else ' of the state'}",
+                expected="a te.compute",
+                remedy="have the states of both in one scan: te.scan([shape, shape], lambda s, q: ...)",
+            )
         depends.add(t)
         members.append(t)
     return members
 
 
 def _direct(t: Tensor) -> list[Tensor]:
-    statements = _statements(t) if isinstance(t, Compute) and t.recurrence is None else ()
-    return [r.tensor for s in statements for r in s.reads]
+    if not isinstance(t, Compute):
+        return []
+    if t.recurrence is None:
+        return [r.tensor for s in _statements(t) for r in s.reads]
+    members = t.recurrence.members
+    tensors = (r.tensor for m in members for s in m.statements for r in s.reads)
+    return [d for d in tensors if d not in members]
 
 
 def _statements(t: Compute) -> tuple[Statement, ...]:

@@ -32,6 +32,7 @@ from iverson.core.python.cached import cached_property
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import as_int
 from iverson.core.trace_guards import Guard, guards_of
+from iverson.expr.build import as_expr, const
 from iverson.expr.nodes import Apply, Const, Expr, postorder
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, select, support_of, to_strided
@@ -137,7 +138,7 @@ class Compiled:
         return tuple([(_ndarray, *operand) for operand in self.operands])
 
 
-def _in_single(x: Placeholder) -> Any:
+def _in_single(x: Tensor) -> Tensor:
     """A placeholder; of half precision, its entries in float32."""
     if not dtypes.is_half(x.dtype):
         return x
@@ -302,8 +303,8 @@ class Expression:
             for o, n in zip(operands, names, strict=False)
         )
 
-    def outputs(self, inputs: tuple[Placeholder, ...], params: Constants) -> tuple[Tensor, ...]:
-        """Outputs of the function for placeholders, checked to be tensors.
+    def outputs(self, inputs: Sequence[Tensor], params: Constants) -> tuple[Tensor, ...]:
+        """Outputs of the function for placeholders, or tensors of a definition, checked to be tensors.
 
         The function gets placeholders of half precision in float32, by a stage that loops carry out where
         they read. Outputs made of these, and of nothing wider, are rounded when they are stored.
@@ -318,6 +319,7 @@ class Expression:
                 "fn",
                 got=f"a function that returns {result!r}",
                 expected="a tuple of tensors" if self.multiple else "a tensor from te.compute or te.scatter",
+                remedy=_remedy(len(outputs), isinstance(result, (tuple, list))),
             )
         if any(dtypes.is_half(x.dtype) for x in inputs):
             to = dtypes.result_type(*(x.dtype for x in inputs if dtypes.is_inexact(x.dtype)))
@@ -653,6 +655,13 @@ def _item(results: Callable[[], tuple[NDArray, ...]], k: int) -> Any:
     return results()[k]
 
 
+def _remedy(count: int, is_sequence: bool) -> str:
+    """Remedy for an op of one result that returns several, or the other way round."""
+    if is_sequence:
+        return f"say how many there are: @te.op(results={count})" if count > 1 else "return it alone"
+    return "return tensors, a tuple of them where there are results="
+
+
 def _operand(x: Shaped | complex) -> Any:
     return x if hasattr(x, "shape") else np.asarray(x)
 
@@ -702,6 +711,9 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     iverson.Tensor([[1.],
                     [1.]])
 
+    Called with tensors of index notation, in the definition of another op, it gives tensors of that
+    definition.
+
     What fn reads besides its arguments (a global, a variable of the function around) is what it is at each
     call; a derivative of a call from before it changed, that is not compiled yet, is an ArgumentError.
 
@@ -732,8 +744,11 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
         table.USERS[expression.op.name] = expression.op
         return expression
 
-    def call(*args: Value, **params: Constant) -> Any:
+    def call(*args: Value | Tensor | complex, **params: Constant) -> Any:
         this_op: Any = call
+        for a in args:
+            if isinstance(a, Tensor):
+                return _defined_within(this_op.expression, args, params)
         if not this_op.expression.holds():
             this_op.expression = define()  # another one, as its function is
         return bind(this_op.expression.op, args, params)
@@ -743,6 +758,31 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     call.__wrapped__ = fn  # type: ignore[attr-defined]
     call.expression = define()  # type: ignore[attr-defined]
     return call
+
+
+def _defined_within(
+    expression: Expression, args: Sequence[Value | Tensor | complex], params: Constants
+) -> Tensor | tuple[Tensor, ...]:
+    """Results of an op that is called in the definition of another one: tensors of that definition."""
+    names = (*expression.names, *(f"x{k}" for k in range(len(expression.names), len(args))))
+    tensors = [a.dtype for a in args if isinstance(a, Tensor)]
+    operands: list[Tensor] = []
+    for a, operand_name in zip(args, names, strict=False):
+        if isinstance(a, (bool, int, float, complex)):
+            number = const(a, dtypes.result_type(*tensors, a))
+            operands.append(compute((), partial(as_expr, number), operand_name))
+        elif isinstance(a, Tensor):
+            operands.append(a)
+        else:
+            raise ArgumentTypeError(
+                expression.name,
+                operand_name,
+                got=described(a),
+                expected="a tensor of the definition around the op, or a number",
+                remedy="make it a parameter of the op around it",
+            )
+    outputs = expression.outputs(operands, params)
+    return outputs if expression.multiple else outputs[0]
 
 
 def expression_of(op: Op) -> Expression | None:
