@@ -73,7 +73,10 @@ _PATTERNS = 8
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class _CompiledOp(JointOp):
-    """The op of a compiled graph. kept : whether backward reads each of its results."""
+    """The op of a compiled graph.
+
+    kept : for each result, True if a derivative reads it, so that the node saves it.
+    """
 
     FAMILY: ClassVar[str] = "compiled"
     kept: tuple[bool, ...]
@@ -110,8 +113,11 @@ class Compiled:
         self._fits = False
 
     def __call__(self, handles: Sequence[Argument]) -> list[Any]:
-        """The outputs, UNDEFINED for those that are, from one handle an input. An input may be UNDEFINED if
-        the graph tests whether it is defined (`lower_grad_of`)."""
+        """Call the graph on one handle for each input; returns one handle for each output.
+
+        An output that is not defined is returned as UNDEFINED. An input may be UNDEFINED if the graph tests
+        whether it is defined (`lower_grad_of`).
+        """
         values = list(map(value_of, handles, handles))
         if not are_strided(values):
             present = [x for x in handles if x is not UNDEFINED]
@@ -140,7 +146,13 @@ class Compiled:
     def run(
         self, values: Sequence[LayoutValue | Undefined], handles: Sequence[Argument] = ()
     ) -> Sequence[Any]:
-        """The program on values; ``handles`` hold those that are donated."""
+        """Outputs of the graph for ``values`` of its inputs, as values; nothing is recorded.
+
+        The program computes them, or the interpreter op by op unless ``native``. A donated input whose memory
+        another object uses is copied first; its copy replaces it in ``values``, which must be a list then.
+
+        handles : the handles of ``values``, needed only if inputs are donated.
+        """
         if not self.native or (work.active.count and checks.in_force()):
             with recording(False):
                 arguments = [x if isinstance(x, Undefined) else make_handle(x) for x in values]
@@ -172,15 +184,24 @@ class Compiled:
         return self._program
 
     def _owned(self, values: Sequence[LayoutValue | Undefined], handles: Sequence[Argument]) -> Sequence[Any]:
-        """The values, with copies of donated ones whose memory other handles share."""
+        """Return ``values``, with a copy in place of each donated value whose memory another object uses.
+
+        The replacement is in place. Without ``handles`` nothing is copied.
+        """
         assert self._program is not None
         if handles and self._program.reused:
             _own(values, handles, self._program.reused)
         return values
 
     def _fitting(self, binding: Binding) -> Compiled:
-        """This graph compiled with room for the entries of the patterns that follow from those of a call, and
-        not for far more."""
+        """This graph compiled with a capacity that fits the numbers of entries of one call.
+
+        Capacities are of the patterns that follow from the patterns of inputs. The result is this object if
+        each capacity has room for the entries and is at most four times as large (or at most `LEAST`); else
+        another Compiled, cached by its capacities.
+
+        binding : the pattern of each symbol in this call.
+        """
         if self._fits:
             return self
         symbols = bounds(self.graph)
@@ -202,14 +223,18 @@ class Compiled:
         return self._fitted[key]
 
     def _actual(self, values: Sequence[LayoutValue | Undefined]) -> Graph:
-        """The graph, with the patterns of values for its inputs in place of symbols."""
+        """The graph, with the patterns that ``values`` of its inputs have in place of its pattern symbols."""
         if not inputs_on_symbols(self.graph):
             return self.graph
         return on_binding(self.graph, binding_of(self.graph, values))
 
     def at(self, values: Sequence[LayoutValue | Undefined]) -> Compiled:
-        """This graph compiled for patterns with these numbers of entries, if its patterns have a capacity;
-        else for these patterns alone: a graph that depends on the places of entries is made for each one."""
+        """This graph compiled separately for the patterns of ``values``; cached.
+
+        It is for graphs that need to know the patterns themselves. If a pattern symbol has a capacity, the
+        result serves all patterns with the same numbers of stored entries. If not, it serves exactly these
+        patterns.
+        """
         binding = binding_of(self.graph, values)
         bounded = any(s.capacity for s in binding)
         key = tuple([p.stored_shape[0] for p in binding.values()]) if bounded else tuple(binding.values())
@@ -224,7 +249,7 @@ class Compiled:
         return compiled
 
     def differentiable(self, tracked: tuple[bool, ...]) -> _Differentiable:
-        """The graph as an op that is differentiated in these inputs."""
+        """The graph as an op that is differentiated in the inputs with True in ``tracked``; cached."""
         derivative = self._ops.get(tracked)
         if derivative is None:
             derivative = self._ops.setdefault(tracked, _Differentiable(self, tracked))
@@ -232,7 +257,11 @@ class Compiled:
 
 
 def _own(values: Any, handles: Sequence[Any], reused: Sequence[int]) -> None:
-    """Replace each value that is to be written over by a copy, unless one handle alone has its memory."""
+    """Make the values at the positions ``reused`` safe to write over, by changes to the list ``values``.
+
+    Each of them becomes an array: its own memory if the handle at that position is the only user of it, and a
+    copy if not.
+    """
     uses = Counter(map(id, values))
     for k in reused:
         is_shared = uses[id(values[k])] > 1
@@ -283,8 +312,11 @@ class _Differentiable:
         return outputs
 
     def _pull(self, demands: Sequence[Entries], node: Node, g: Sequence[Handle]) -> list[Any]:
-        """Cotangents of the inputs: the rule of the op. Those that go to another op may be selections; in
-        others, selections are carried out."""
+        """Pullback rule of the op: for each input, its cotangent, or None if it is not demanded or undefined.
+
+        A cotangent that goes to another op may be a selection (values with a condition); in all others, the
+        condition has been applied.
+        """
         input_numbers = tuple([k for k, need in enumerate(demands) if need is not NOTHING])
         cotangents: list[Any] = [None] * len(self.graph.outputs)
         for k, x in zip(self.given, g, strict=True):
@@ -296,12 +328,18 @@ class _Differentiable:
         return input_cotangents
 
     def _push(self, tangents: Sequence[Handle | None], node: Node) -> list[Any]:
-        """Tangents of the outputs: the op's rule in forward mode."""
+        """Pushforward rule of the op: tangents of its results; None for one that is undefined."""
         pushed = self._derivative("push", tangents, (), node)
         return [pushed[k] for k in self.given]
 
     def _derivative(self, mode: str, seeds: Sequence[Handle | None], request: Any, node: Node) -> list[Any]:
-        """Cotangents of wanted inputs, or tangents of all outputs, from the defined ``seeds``."""
+        """Run the variant of a derivative for these ``seeds``; None in the result for one that is undefined.
+
+        mode : "pull" gives cotangents of inputs, "push" gives tangents of all outputs.
+        seeds : cotangents of all outputs, or tangents of all inputs; None for one that is undefined.
+        request : for "pull", the numbers of the demanded inputs, and those whose cotangents may be
+            selections.
+        """
         recording = is_grad_enabled()
         boxes = not inputs_on_symbols(self.graph)  # what of a pattern is in a box depends on the pattern
         supports = self._patterns(self.graph.outputs if mode == "pull" else self.graph.inputs, seeds, node)
@@ -331,7 +369,10 @@ class _Differentiable:
         return [None if parts[0] is UNDEFINED else c.together(parts) for c, parts in groups]
 
     def _patterns(self, values: Sequence[Any], seeds: Sequence[Handle | None], node: Node) -> list[Any]:
-        """Support of each cotangent or tangent, if it is stored on the pattern of its value; else None."""
+        """Support of each seed that is stored on the pattern of the value that it belongs to; else None.
+
+        values : the values in the graph that the seeds are cotangents or tangents of.
+        """
         supports: list[Any] = [None] * len(seeds)
         binding: Binding | None = None
         for k, (v, x) in enumerate(zip(values, seeds, strict=True)):
@@ -345,6 +386,10 @@ class _Differentiable:
         return supports
 
     def _variant(self, key: tuple[str, *tuple[Hashable, ...]], node: Node, make: Callable[[], Any]) -> Any:
+        """A compiled derivative, with what ``make`` gives besides its graph: captures and crossings.
+
+        It is cached by ``key``, whose first item is its mode; ``make`` writes it if it is not there yet.
+        """
         variant = self._variants.get(key)
         if variant is None:
             context: Any = nullcontext()
@@ -368,8 +413,14 @@ class _Differentiable:
 
 
 def _aval(x: Handle, recording: bool, boxes: bool, on_pattern: Entries | None) -> Aval:
-    """Aval of a cotangent as a variant relies on it: with its box or pattern, unless it is tracked and so may
-    not be zero there in another call."""
+    """Aval that a variant relies on for a cotangent or tangent ``x``: with its support, or with full support.
+
+    The support is kept if it is ``on_pattern`` or a box. The box of a tracked ``x`` is dropped if the call is
+    recorded, since in another call ``x`` may not be zero outside of it.
+
+    boxes : whether boxes are looked for at all.
+    on_pattern : the support of ``x`` if it is stored on the pattern of its value, else None.
+    """
     if recording and is_tracked(x):
         return Aval(x.shape, x.dtype)
     support = on_pattern or (support_of(value_of(x)) if boxes else FULL)

@@ -82,6 +82,7 @@ class _Flagging:
     where: Any = None
 
     def run(self) -> OnFlags:
+        """Write the core, by the rule of each equation, and return it with the conversion of calls to it."""
         g = self.graph
         self.constants = dict(g.constants)
         rule_operands = {x for e in g.equations if e.op.name in RULES for x in e.operands}
@@ -151,6 +152,10 @@ class _Flagging:
             self.flags[result] = flag
 
     def branch(self, e: Equation) -> None:
+        """Write a `cond` in place of a `when`: its false branch returns zeros.
+
+        Outputs that the body leaves UNDEFINED stay so; the flag of all others is that of the `when`.
+        """
         body, flag = e.params["body"], e.operands[0]
         pairs = zip(e.operands[1:], body.inputs, strict=True)
         operands = [self.zero(v) if x is UNDEFINED else x for x, v in pairs]

@@ -41,10 +41,12 @@ _lock = locks.lock()
 
 
 def lifted(graph: Graph, captured: Sequence[Handle]) -> tuple[Graph, list[Any]]:
-    """A graph whose last inputs are captured, with these and its floating constants as first inputs instead.
+    """Make a traced body closed: captured values and floating constants become its first inputs.
 
-    Returns it and the handles for these inputs. Integers (places, counts) and zeros stay in the graph, where
-    derivatives rely on their values.
+    Returns the closed graph, and the handles for these inputs. Integers (places, counts) and zeros stay in
+    the graph as constants, where derivatives rely on their values.
+
+    captured : handles for the last inputs of ``graph``.
     """
     count = len(graph.inputs) - len(captured)
     lifts = [(v, array) for v, array in graph.constants if _is_lifted(array)]
@@ -90,7 +92,10 @@ def _told(x: Any) -> Any:
 
 
 def compiled(body: Graph) -> Compiled:
-    """The compiled body; it runs op by op, or as a program in a graph that is one (`let_be_native`)."""
+    """The `Compiled` of ``body``, made once.
+
+    It runs op by op; after `let_be_native` was called for ``body``, it runs as a program.
+    """
     return body.once("compiled", lambda: Compiled(body, "body", native=False))
 
 
@@ -111,7 +116,10 @@ def flags(args: Sequence[Argument]) -> tuple[bool, ...]:
 
 
 def reached(body: Graph, starts: Sequence[bool]) -> list[bool]:
-    """For each output, True if it may depend on an input with a true entry in ``starts``, differentiably."""
+    """For each output, True if it may depend on an input that is True in ``starts``.
+
+    Only dependence through differentiable ops counts.
+    """
     values = {v for v, has in zip(body.inputs, starts, strict=True) if has}
     for equation in body.equations:
         # An op of graphs alone is differentiated by what it evaluates.
@@ -163,7 +171,7 @@ def hoisted(body: Graph, count: int) -> tuple[Graph, Graph] | None:
 class Derivatives:
     """A body with its residuals, and its derivatives in some inputs: graphs made on demand and kept.
 
-    requires : for each input, whether derivatives are in it.
+    requires : for each input, whether derivatives in it may be asked for.
     keep : whether there are residuals; if not, derivatives compute them again.
     forward : the body with its residuals as further outputs.
     """
@@ -182,7 +190,7 @@ class Derivatives:
         arriving: Sequence[Crossing],
         leaving: Sequence[int],
     ) -> Variant:
-        """See `Recorded.pullback`; boxes leave as selections."""
+        """`Recorded.pullback` with ``boxes=False`` (boxes leave as selections), cached by its arguments."""
         key = "pull", tuple(cotangents), tuple(wanted), recording, tuple(arriving), tuple(leaving)
         return self.once(
             key,
@@ -194,7 +202,10 @@ class Derivatives:
     def pushforward(
         self, given: Sequence[bool], recording: bool, arriving: Sequence[Crossing] = (), leaving: bool = False
     ) -> Variant:
-        """See `Recorded.pushforward`; boxes leave as selections."""
+        """`Recorded.pushforward` with ``boxes=False`` (boxes leave as selections), cached by its arguments.
+
+        given : for each input, whether it has a tangent.
+        """
         key = "push", tuple(given), recording, tuple(arriving), leaving
         tangents = self.recorded.of_inputs(given)
         return self.once(
@@ -213,7 +224,11 @@ class Derivatives:
 
 
 def aval(x: Handle, recording: bool) -> Aval:
-    """Aval of a cotangent as a derivative relies on it: with its box, unless tracked zeros may change."""
+    """Aval that a derivative relies on for a cotangent or tangent ``x``: with its box, if it has one.
+
+    The box of a tracked ``x`` is dropped if the derivative is recorded: in another call, ``x`` may not be
+    zero outside of it.
+    """
     support = FULL if recording and is_tracked(x) else support_of(value_of(x))
     return Aval(x.shape, x.dtype, support if isinstance(support, Box) else FULL)
 

@@ -78,7 +78,7 @@ class ControlOp(JointOp):
 
 
 def define(op: ControlOp) -> ControlOp:
-    """Add an op to the ops of graphs."""
+    """Register ``op`` by its name among the ops of graphs (`OPERATIONS`), and return it."""
     OPERATIONS[op.name] = op
     return op
 
@@ -100,12 +100,12 @@ def given_avals(cotangents: Sequence[Handle | None]) -> tuple[Aval | None, ...]:
 
 
 def wanted_of(demands: Sequence[Entries]) -> tuple[int, ...]:
-    """The inputs whose cotangents are demanded."""
+    """Positions of the inputs whose cotangents are demanded."""
     return tuple([k for k, need in enumerate(demands) if need is not NOTHING])
 
 
 def narrowed_inputs(body: Graph) -> list[int]:
-    """The inputs that a body reads."""
+    """Positions of the inputs of ``body`` that its equations or its outputs read."""
     reads = set(values_of(body.outputs)).union(*(values_of(e.operands) for e in body.equations))
     return [k for k, v in enumerate(body.inputs) if v in reads]
 
@@ -209,7 +209,10 @@ class _Checkpoint:
 
 
 def chosen(args: Sequence[Argument], *, on_true: Graph, on_false: Graph) -> Sequence[Any]:
-    """The outputs of one of two bodies, which have the same inputs, by the first operand."""
+    """Outputs of `cond`: those of ``on_true`` if the first of ``args`` is true, else those of ``on_false``.
+
+    The other ``args`` are the inputs of both bodies.
+    """
     op = cond_op
     tracked_flags = flags(args[1:])
     if any(tracked_flags) and is_grad_enabled():
@@ -226,6 +229,7 @@ def _chosen_run(pred: LayoutValue, *values: LayoutValue, on_true: Graph, on_fals
 
 
 def _narrow_cond(equation: Equation, read: set[Value]) -> Equation:
+    """`ControlOp.narrow` of `cond`: without the results and operands that nothing needs."""
     at = [k for k, v in enumerate(equation.results) if v in read]
     names = ("on_true", "on_false")
     bodies: list[Graph] = [equation.params[n] for n in names]
@@ -255,7 +259,10 @@ cond_op = define(
 
 
 class _Cond:
-    """A branch with what its derivatives read: residuals of one body are zeros where the other is run."""
+    """The op `cond` for given tracked operands, and its derivatives.
+
+    Both bodies return the residuals of both as further outputs; those of the body that is not run are zeros.
+    """
 
     def __init__(self, on_true: Graph, on_false: Graph, requires: Sequence[bool]) -> None:
         self.on_false = on_false  # keeps it alive: it is found by its identity
@@ -282,6 +289,11 @@ class _Cond:
         self.op = replace(cond_op, joint=self.pull, joint_jvp=self.push, selects=False, kept=tuple(saves))
 
     def pull(self, demands: Sequence[Entries], node: Node, g: Sequence[Handle]) -> list[Any]:
+        """Cotangents of the operands; None for one that is not demanded or undefined.
+
+        If the condition has a known value, only the pullback of the side that was run is run. In a trace, the
+        pullbacks of both sides are put into a `cond`.
+        """
         input_numbers, recording = wanted_of(demands[1:]), is_grad_enabled()
         pred = node.inputs()[0]
         branch = 1 - int(to_strided(value_of(pred)).item()) if has_entries(pred) else None
@@ -323,7 +335,12 @@ class _Cond:
     def _pushed(
         self, side: int, has_tangent: Sequence[bool], recording: bool, arriving: Sequence[Crossing]
     ) -> Variant:
-        """The pushforward of a side: of its outputs, then of the residuals of both, in order."""
+        """Pushforward of ``side``, cached: tangents of its outputs, then of the residuals of both sides.
+
+        Tangents of the residuals of the other side are UNDEFINED.
+
+        has_tangent : for each input of the bodies, whether it has a tangent.
+        """
         derivatives = self.sides[side]
         graph, captures, crossings = derivatives.pushforward(has_tangent, recording, arriving, leaving=True)
         first = sum(c.count for c in crossings[: self.count])
@@ -343,6 +360,7 @@ class _Cond:
         )
 
     def _residuals(self, side: int, of_results: Sequence[T]) -> Sequence[T]:
+        """Items of ``of_results`` that belong to residuals of ``side``; it has one item for each result."""
         start = self.starts[side]
         return of_results[start : start + len(self.sides[side].forward.outputs) - self.count]
 
@@ -351,7 +369,11 @@ class _Cond:
     ) -> list[Any]:
         """Outputs of the derivative of the side that was run; None for those undefined on both sides.
 
-        Where one is undefined on one side and goes to another op, it is a selection of no entries there.
+        An output that is undefined on one side only is zero there; if its number is in ``leaving``, it is a
+        selection without entries there.
+
+        of_sides : for each side, its derivative, and the cotangents or tangents that it is called on.
+        leaving : numbers of the outputs that go to another op, and so may be selections.
         """
         variants = [variant for variant, _ in of_sides]
         key = "alike", *(id(graph) for graph, *_ in variants), tuple(leaving)
@@ -369,7 +391,11 @@ class _Cond:
 
 
 def _alike(variants: Sequence[Variant], leaving: Container[int]) -> tuple[list[Graph], list[Crossing]]:
-    """The graphs of two variants with outputs that cross in the same forms, and these forms."""
+    """The graphs of the two ``variants``, changed to return their outputs in the same forms, and these forms.
+
+    An output that is a selection on one side gets a condition on the other side too: true everywhere if it is
+    defined there, else false everywhere. So does an output in ``leaving`` that is defined on one side only.
+    """
     iterators = [iter(graph.outputs) for graph, *_ in variants]
     outputs: list[list[Any]] = [[], []]
     constants: list[list[Any]] = [[], []]

@@ -78,7 +78,10 @@ class Scan:
         )
 
     def _closure(self, body: Graph, starts: Sequence[bool]) -> list[bool]:
-        """For each input, True if it is tracked in some step."""
+        """For each input, True if it is tracked in some step.
+
+        starts : for each input, whether it is tracked before the first step.
+        """
         mask = list(starts)
         while True:
             out = reached(body, mask)[: self.carry]
@@ -94,13 +97,16 @@ class Scan:
         return self.body.inputs[self.consts + k]
 
     def again(self, node: Node, x: Value) -> Any:
-        """Stacked values of x, which were not kept: computed by another run."""
+        """Values of ``x`` in all steps, stacked, for an ``x`` that was not kept: the scan is run again."""
         f = self.derivatives.forward
         body = replace(f, outputs=(*f.outputs[: self.carry], x))
         return _op().evaluate(node.inputs(), **{**node.params, "body": body})[-1]
 
     def body_of(self, step: Variant, stacked: Sequence[bool]) -> Graph:
-        """The body of a scan over steps with one graph; its carry has the sums over steps too."""
+        """The body of a scan that runs ``step`` repeatedly, cached; sums over the steps are in its carry too.
+
+        stacked : for each value that ``step`` captures, whether it is stacked (has one slice for each step).
+        """
         key = "body", step.graph.inputs, step.graph.outputs, step.seeds, step.outputs, tuple(stacked)
         return self.derivatives.once(key, lambda: _body(step, stacked, self))
 
@@ -111,7 +117,7 @@ class Scan:
     # -- reverse -------------------------------------------------------------------------------------
 
     def pull(self, demands: Sequence[Entries], node: Node, g: Sequence[Handle]) -> list[Any]:
-        """Cotangents of the operands."""
+        """Cotangents of the operands; None for one that is not demanded or undefined."""
         call = Linear(self, node, backwards=True)
         carry, consts = self.carry, self.consts
         of_carry = range(consts, consts + carry)
@@ -142,6 +148,10 @@ class Scan:
         call.marks.update(call.length - r.lo for r in reads)
 
         def variant(state: State, k: int) -> Variant:
+            """Pullback of one step; ``state`` says which carries have a cotangent after it.
+
+            k : number of the step in the backward loop.
+            """
             order = asked(state_at(reads, call.length - 1 - k))
             avals: list[Aval | None] = [None] * len(self.derivatives.forward.outputs)
             seeds = [("carry", j, _selects(state, j)) for j in _carries(state)]
@@ -175,7 +185,7 @@ class Scan:
     # -- forward -------------------------------------------------------------------------------------
 
     def push(self, tangents: Sequence[Handle | None], node: Node) -> list[Any]:
-        """Tangents of the results."""
+        """Tangents of the results; None for one that is undefined."""
         call = Linear(self, node, backwards=False)
         carry, consts = self.carry, self.consts
         defined_tangents = {k: t for k, t in enumerate(tangents) if t is not None}
@@ -187,6 +197,7 @@ class Scan:
         recording = is_grad_enabled()
 
         def variant(state: State, k: int) -> Variant:
+            """Pushforward of step ``k``; ``state`` says which carries have a tangent before it."""
             seeds = [("fixed", j, selects(x)) for j, x in call.fixed.items()]
             seeds += [("carry", j, _selects(state, j)) for j in _carries(state)]
             seeds += [("stacked", j, selects(part.handle)) for j, part in sorted(call.parts_at(k).items())]
@@ -233,7 +244,7 @@ def _selects(state: State, k: int) -> bool:
 
 
 def _apart(slots: Iterable[tuple[str, int, bool]]) -> list[Slot]:
-    """The slots of values: two for a selection, one for any other value."""
+    """Slots for ``slots`` of the form (kind, number, True for a selection): two for a selection, else one."""
     return [
         slot
         for kind, k, is_selection in slots
@@ -275,7 +286,15 @@ _KINDS = frozenset(f"{kind}{suffix}" for kind in ("carry", "sum", "stacked") for
 class Linear:
     """A derivative of one scan, in the making: a loop over its steps, forwards or backwards.
 
-    Positions are along the first axis of stacked arrays; step k is at position k, or at k from the end.
+    Positions are along the first axis of stacked arrays; step k is at position k, or at k from the end. The
+    attributes hold cotangents of a pullback, or tangents of a pushforward:
+
+    carries : by number of the carry, the value after the steps that have run.
+    fixed : by number of the input, values that are the same in all steps.
+    sums : by number of the input, sums over the steps that have run.
+    pieces : by number of the result, its parts so far: (first position, last position + 1, handle).
+    parts : by number, the stacked values that steps read.
+    marks : steps at which a part begins or ends.
     """
 
     def __init__(self, scan: Scan, node: Node, *, backwards: bool) -> None:
@@ -310,7 +329,10 @@ class Linear:
         return {j: p for j, p in self.parts.items() if p.lo <= k < p.hi}
 
     def run(self, variant: Callable[[State, int], Variant]) -> None:
-        """Run all steps; ``variant(state, k)`` is step k for a state of the carries."""
+        """Run all steps, and leave their results in ``carries``, ``sums`` and ``pieces``.
+
+        variant : ``variant(state, k)`` is step k, if the carries before it have this state.
+        """
         runs = follow(
             self.length,
             self.marks,
@@ -327,6 +349,7 @@ class Linear:
                 self._several(step, r)
 
     def _one(self, step: Variant, k: int) -> None:
+        """Run step ``k`` alone, as equations outside of any loop."""
         position, _ = self.positions(k, k + 1)
         args = [self._seed(slot, lambda x: at(x, position)) for slot in step.seeds]
         for capture in step.captures:
@@ -347,6 +370,7 @@ class Linear:
         self.sums[k] = F.add(self.sums[k], x) if k in self.sums else x
 
     def _several(self, step: Variant, r: Run) -> None:
+        """Run the steps of ``r``, which all are like ``step``, as one scan."""
         lo, hi = self.positions(r.lo, r.hi)
         captured = [self._captured(c) for c in step.captures]
         carry_slots = _of_kind(step.seeds, "carry")
@@ -381,7 +405,10 @@ class Linear:
                 self.pieces.setdefault(k, []).append((lo, hi, x))
 
     def _seed(self, slot: Slot, part: Callable[[Handle], Handle]) -> Any:
-        """Handle for an input of one or several steps; ``part`` takes their part of a stacked value."""
+        """Handle for the input ``slot`` of one or several steps.
+
+        part : takes the slices for these steps out of a stacked value.
+        """
         kind, k = slot
         if kind.startswith("fixed"):
             x = self.fixed[k]
@@ -412,6 +439,11 @@ class Linear:
 
 
 def _body(step: Variant, stacked: Sequence[bool], scan: Scan) -> Graph:
+    """Write the body of a scan over ``step``: inputs and outputs of its graph in the order that `scan` has.
+
+    The order of inputs is fixed values, carries, sums, stacked values; outputs are carries, sums, stacked
+    values. See `Scan.body_of`.
+    """
     with Trace("scan") as level, recording(False):
         handles = [level.handle(v) for v in step.graph.inputs]
         out = dict(zip(step.outputs, interpret(step.graph, handles), strict=True))

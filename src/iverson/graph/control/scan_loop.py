@@ -85,7 +85,10 @@ def scanned_in_blocks(
 
 
 def _block(body: Graph, every: int, call: dict[str, Any]) -> Graph:
-    """The body of a scan over blocks of steps: each is computed again for its derivative."""
+    """The body of a scan over blocks of ``every`` steps: a block is computed again for its derivative.
+
+    call : the other parameters of the scan.
+    """
     inner = _steps(body, every, call)
     with Trace("scan") as level:
         inputs = [level.input(v.aval) for v in inner.inputs]
@@ -93,7 +96,10 @@ def _block(body: Graph, every: int, call: dict[str, Any]) -> Graph:
 
 
 def _steps(body: Graph, length: int, call: dict[str, Any]) -> Graph:
-    """The graph of a scan of ``length`` steps."""
+    """Graph that runs a scan of ``length`` steps of ``body``; its inputs are the operands of the scan.
+
+    call : the other parameters of the scan.
+    """
     fixed = call["consts"] + call["carry"]
     with Trace("scan") as level:
         inputs = [
@@ -114,7 +120,10 @@ def _of_blocks(x: Handle) -> Any:
 def _prepared(
     body: Graph, consts: int, length: int, args: Sequence[Argument]
 ) -> tuple[Graph, int, list[Any]]:
-    """The call, with random draws and equations that all steps share evaluated before the loop."""
+    """Evaluate what can be before the loop; returns body, number of constants and operands of the new call.
+
+    Random draws of all steps become stacked operands, and equations that all steps share become constants.
+    """
     draws, body = body.once("drawn in steps", lambda: drawn_before(body))
     args = [*args, *(d.several(length)() for d in draws)]
     first, inside = body.once(("hoisted", consts), lambda: hoisted(body, consts) or (None, body))
@@ -129,7 +138,7 @@ def _prepared(
 def _loop(
     *values: LayoutValue, body: Graph, consts: int, carry: int, length: int, reverse: bool
 ) -> tuple[Any, ...]:
-    """The kernel: the body's program, step by step."""
+    """Kernel of `scan`: runs the body step by step; returns the last carry and the stacked results."""
     fixed, state = values[:consts], list(values[consts : consts + carry])
     xs = values[consts + carry :]
     stacks = [_Stack(x, length) for x in body.outputs[carry:]]
@@ -188,7 +197,10 @@ def _abstract(
 
 
 def _narrow(equation: Equation, read: set[Value]) -> Equation:
-    """Keep a carry if it is read at the end, or by an output that is kept."""
+    """`ControlOp.narrow` of `scan`: without the results, carries and operands that nothing needs.
+
+    A carry stays if its result is in ``read``, or if an output that stays reads it.
+    """
     params = dict(equation.params)
     body, consts, carry = params["body"], params["consts"], params["carry"]
     stays = {k for k, v in enumerate(equation.results) if v in read}
@@ -219,12 +231,16 @@ def _narrow(equation: Equation, read: set[Value]) -> Equation:
 
 
 def _shorten(equation: Equation, where: Sequence[Entries]) -> list[Equation] | None:
-    """A loop without the steps after the last one whose result is read, if nothing reads the last carry.
+    """Equations of a scan without the steps after the last one whose result is demanded.
 
-    %c, %ys = scan[length=16](%h, %xs)             %1 = index_basic[key=(slice(0, 4, 1),)](%xs)
-    %y = index_basic[key=(3,)](%ys)         ->     %c, %2 = scan[length=4](%h, %1)
-                                                   %ys = embed[key=(slice(0, 4, 1),)](%2)
-                                                   %y = index_basic[key=(3,)](%ys)
+    None if the last carry is demanded, if the demands are not boxes, or if all steps have to run.
+
+    where : the demanded entries of each result.
+
+        %c, %ys = scan[length=16](%h, %xs)             %1 = index_basic[key=(slice(0, 4, 1),)](%xs)
+        %y = index_basic[key=(3,)](%ys)         ->     %c, %2 = scan[length=4](%h, %1)
+                                                       %ys = embed[key=(slice(0, 4, 1),)](%2)
+                                                       %y = index_basic[key=(3,)](%ys)
     """
     carry, length = equation.params["carry"], equation.params["length"]
     demands = [need for need in where if need is not NOTHING]

@@ -33,10 +33,13 @@ class Run:
 
 
 def follow(length: int, marks: Iterable[int], state: State, step: Callable[[State, int], State]) -> list[Run]:
-    """The states of all steps, from the first one's: ``step(state, k)`` is the state after step k.
+    """Split ``length`` steps into runs of steps with equal states, given the ``state`` of the first step.
 
-    Between two marks (0 and ``length`` are some) what a step does depends on its state alone. Where
-    states still change after a few steps, a larger one that does not is taken.
+    The first few steps that change the state are runs alone. After those, the state is joined with the states
+    that follow, until steps do not change it any more.
+
+    marks : steps at which another kind of steps begins; between two marks, a step depends on its state alone.
+    step : ``step(state, k)`` is the state after step k.
     """
     runs: list[Run] = []
     alone = _ALONE

@@ -51,7 +51,10 @@ def _loop(*values: LayoutValue, condition: Graph, body: Graph, consts: int) -> t
 
 
 def _narrow(equation: Equation, read: set[Value]) -> Equation:
-    """Keep a carry if it is read at the end, by the condition, or by an output that is kept."""
+    """`ControlOp.narrow` of `while`: without the results, carries and operands that nothing needs.
+
+    A carry stays if its result is in ``read``, or if the condition or an output that stays reads it.
+    """
     condition, body, consts = (equation.params[n] for n in ("condition", "body", "consts"))
     condition_inputs = set(narrowed_inputs(condition))
     stays = {k for k, v in enumerate(equation.results) if v in read}
@@ -121,6 +124,10 @@ class _While:
         )
 
     def push(self, tangents: Sequence[Handle | None], node: Node) -> list[Any]:
+        """Tangents of the results, from one more run of the loop, with tangents in its carry.
+
+        None for the tangent of a carry that depends on no tangent.
+        """
         consts = self.consts
         has = tuple(self._settled([t is not None for t in tangents]))
         key = "with tangents", has, is_grad_enabled()
@@ -141,8 +148,14 @@ class _While:
         return out_tangents
 
     def _with_tangents(self, has: Sequence[bool], recorded: bool) -> tuple[Graph, Graph, list[Any]]:
-        """The loop's condition and body with inputs (consts, their tangents, tensors from outside that rules
-        read, carry, its tangents), and these tensors."""
+        """Condition and body of the loop that computes tangents too, and the tensors from outside.
+
+        Both graphs have the inputs (consts, tangents of consts, tensors from outside that rules read, carry,
+        tangents of the carry).
+
+        has : for each input of the body, whether it has a tangent.
+        recorded : whether the derivative may be differentiated itself.
+        """
         graph, captures, _ = self.derivatives.pushforward(has, recorded)
         f, consts = self.derivatives.forward, self.consts
         moving = [k for k, has_tangent in enumerate(has) if has_tangent]

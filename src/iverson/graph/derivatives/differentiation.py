@@ -52,7 +52,7 @@ _Written = tuple[list[Equation], list[Value], list[Operand], list[Crossing]]
 
 
 def captured(captures: Sequence[Capture], inputs: Sequence[Any], outputs: Any) -> list[Any]:
-    """Values that a derivative reads, from these inputs and outputs of the function."""
+    """Values for ``captures``: items of ``inputs`` and ``outputs``, or tensors from outside."""
     of = {"input": inputs, "output": outputs}
     return [of[kind][k] if kind in of else k for kind, k in captures]
 
@@ -134,7 +134,11 @@ class Recorded:
         return self._reads
 
     def _as_kept(self, values: Sequence[Value]) -> list[Value]:
-        """Values that are read; a selection among them is replaced by its values and its condition."""
+        """Return ``values``, in which each selection is replaced by its values and its condition.
+
+        Outputs of the function are not replaced. The equations that split and restore a selection are stored
+        in ``_apart``.
+        """
         selecting = Found(self.primal.equations, self.primal.constants).selections
         selecting.difference_update(values_of(self.primal.outputs))
         read_values: list[Value] = []
@@ -148,7 +152,11 @@ class Recorded:
         return read_values
 
     def _kept(self, values: Iterable[Value]) -> list[Value]:
-        """Values to keep for those that are read: for a sparse one that is free to make, its entries."""
+        """The values to keep so that ``values`` can be read.
+
+        For a sparse value that an equation makes without a copy, this is the array of its entries; for any
+        other value, the value itself.
+        """
         makers = {e.results[0]: e for e in self.primal.equations if _is_free(e)}
         sources: dict[Value, None] = {}
         for v in values:
@@ -158,7 +166,10 @@ class Recorded:
         return list(sources)
 
     def _held(self) -> list[Value]:
-        """All values that nodes hold: without shapes, it is not known which of them rules will read."""
+        """All traced arguments and results of the recorded nodes.
+
+        They are kept if shapes are unknown: then it is not known which of them rules will read.
+        """
         node_values = [x for node in self.order() if node.op for x in (*node.args, *_out(node))]
         return list(dict.fromkeys(x.value for x in node_values if isinstance(x, Traced)))
 
@@ -228,6 +239,7 @@ class Recorded:
         leaving: bool = False,
         boxes: bool = True,
     ) -> _Written:
+        """Write the pushforward down; see `pushforward` for the arguments."""
         with self.rules, self.level, self.level.region() as equations:
             seeds, starts = self._seeds(tangents, arriving)
             seed_tangents = {slot_of(self.variables[k]): x for k, x in starts.items()}
@@ -252,6 +264,7 @@ class Recorded:
         leaving: Container[int] = (),
         boxes: bool = True,
     ) -> _Written:
+        """Write the pullback to the inputs ``input_numbers`` down; see `pullback` for the other arguments."""
         slots = self.slots()
         with self.rules, self.level, self.level.region() as equations:
             seeds, starts = self._seeds(cotangents, arriving)
@@ -288,10 +301,13 @@ class Recorded:
         seeds: Iterable[Value],
         boxes: bool,
     ) -> tuple[list[Operand], list[Crossing]]:
-        """Outputs for cotangents or tangents (None: undefined), and the forms in which they cross. Those at
-        the positions ``at`` may be selections and boxes; in others, selections are carried out.
+        """Outputs of a derivative, for ``handles`` of cotangents or tangents, and their forms.
 
-        seeds : inputs; a box among them is not tracked, in the calls that this derivative is for.
+        None among ``handles`` stands for one that is undefined. Those at the positions ``at`` may be
+        selections and boxes; in others, selections are carried out.
+
+        seeds : inputs of the derivative. A box among them is not tracked, in the calls that it is for.
+        boxes : as for `pullback`.
         """
         analysis: Found | None = None
         outputs: list[Operand] = []
@@ -324,7 +340,11 @@ class Recorded:
         return reachable([slot_of(x)[0] for x in self.outputs if is_tracked(x)], floor)
 
     def _made(self) -> dict[Value, Slot]:
-        """For each value that a node holds, the node and result that made it."""
+        """For each value that a recorded node reads or makes, the node and result number that made it.
+
+        A value that stands for another one has the same: the entries that a sparse value is made of without a
+        copy, and the values of a selection that is taken apart.
+        """
         makers: dict[Value, Slot] = {}
         for node in self.order():
             for value, parent, index in zip(node.args, node.parents, node.indices, strict=True):
@@ -345,16 +365,23 @@ class Recorded:
         return makers
 
     def _on_roots(self, equations: Sequence[Equation], captured: Sequence[Value]) -> set[Value]:
-        """Inputs that bind the pattern symbols in equations which captured values do not bind."""
+        """Inputs of the function that a derivative has to capture so that its pattern symbols get patterns.
+
+        These are inputs stored on a symbol that ``equations`` need and that no value of ``captured``
+        determines.
+        """
         symbols = unknown(Graph((), tuple(equations), ()), captured)
         return {v for v in reversed(self.primal.inputs) if symbol_of(v) in symbols}
 
     def closed(
         self, equations: Sequence[Equation], seeds: Sequence[Value], outputs: Sequence[Operand]
     ) -> tuple[Graph, tuple[Capture, ...]]:
-        """The graph of equations that read values of the function; these are its inputs after the seeds.
+        """Graph of a derivative whose ``equations`` read values of the function, and its captures.
 
-        Values that are neither inputs nor in `reads` are computed again: callers keep no other outputs.
+        Its inputs are the seeds, then the values that it reads. Values that are neither inputs nor in `reads`
+        are computed again in the graph: callers keep no other outputs.
+
+        seeds : the cotangents or tangents that are inputs.
         """
         p = self.primal
         equations = dead_code(Graph((), tuple(equations), tuple(outputs), ())).equations
@@ -430,7 +457,11 @@ def differentiate(graph: Graph, requires_grad: Sequence[bool] | None = None) -> 
 
 @silent
 def _walk(recorded: Recorded, cotangents: dict[Slot, list[Operand]]) -> None:
-    """Write the pullback of each node into a region, latest first."""
+    """Write the pullback of each node into a region, latest node first.
+
+    cotangents : for each result of a node, the terms of its cotangent; changed in place. The terms of a node
+        are removed when it is reached; those of the variables are left at the end.
+    """
     order = recorded.order()
     targets = {slot_of(recorded.variables[k]): FULL for k in recorded.wanted}
     needs = find_needs(order, targets, recording=True)
@@ -450,7 +481,10 @@ def _walk(recorded: Recorded, cotangents: dict[Slot, list[Operand]]) -> None:
 def _pulled_back(
     level: Trace, node: Node, demands: tuple[Entries, ...], totals: Sequence[Operand]
 ) -> list[tuple[int, Value]]:
-    """A `grad_of` region with the rules of a node; its results by argument."""
+    """Write a `grad_of` region with the rules of ``node``; returns (argument number, cotangent) pairs.
+
+    totals : the cotangent of each result of ``node``, or UNDEFINED.
+    """
     before = differentiated.get()
     with level.region() as body:
         rules = _written if all(map(has_shape, (*node.args, *_out(node)))) else _postponed
@@ -474,9 +508,13 @@ def region(
     where: Where | None,
     flag: Sequence[Operand] = (),
 ) -> tuple[Value, ...]:
-    """Write a region of a pullback, of the rules in ``body``, and give its results.
+    """Write an equation whose body has the equations ``body`` of a pullback, and return its results.
 
     op : `grad_of`, or `when` with its flag.
+    name : the name of the op that the pullback is of.
+    cotangents : those that the body reads; its first inputs, without UNDEFINED ones.
+    outputs : operands that the body returns.
+    flag : the flag of a `when`, which comes before all operands; empty for `grad_of`.
     """
     defined_cotangents = values_of(cotangents)
     graph = closed(body, outputs, level.constants, defined_cotangents)
@@ -490,7 +528,10 @@ def region(
 def _written(
     level: Trace, node: Node, demands: tuple[Entries, ...], totals: Sequence[Operand]
 ) -> list[tuple[int, Operand]]:
-    """Cotangents from the rules of a node, written down; by argument."""
+    """Write the rules of ``node`` as equations; returns (argument number, cotangent) pairs.
+
+    totals : the cotangent of each result of ``node``, or UNDEFINED.
+    """
     handles = [
         make_handle(Zero(node.result(k).shape, node.result(k).dtype)) if x is UNDEFINED else level.handle(x)
         for k, x in enumerate(totals)
@@ -502,7 +543,10 @@ def _written(
 def _postponed(
     level: Trace, node: Node, demands: tuple[Entries, ...], totals: Sequence[Operand]
 ) -> list[tuple[int, Operand]]:
-    """Cotangents from a `pullback` equation: the rules of a node, which wait for its unknown shapes."""
+    """Write one `pullback` equation, which runs the rules of ``node`` once shapes are known.
+
+    The arguments and the returned pairs are those of `_written`.
+    """
     op = node.op
     assert op is not None
     positions = tuple([k for step in plan.pullback(op, demands).steps for k in step.positions])
@@ -530,7 +574,7 @@ def _results(node: Node) -> tuple[Any, ...]:
 
 
 def _total(level: Trace, terms: Sequence[Operand]) -> Operand:
-    """The sum of the cotangents of one value, by `autograd_add`."""
+    """The sum of the cotangents of one value, by `autograd_add`; UNDEFINED if there are none."""
     total: Operand = terms[0] if terms else UNDEFINED
     for term in terms[1:]:
         result = Value(autograd_add.abstract(total.aval, term.aval))

@@ -64,6 +64,10 @@ class _Lowering:
         self._flags: dict[frozenset[Value], Value] = {}
 
     def equation(self, e: Equation) -> None:
+        """Write an equation of the pullback, with operands that are already lowered.
+
+        A region becomes a branch or its body, a sum is written by `sum`, and any other equation stays.
+        """
         operands = substituted(e.operands, self.known)
         e = replace(e, operands=operands)
         if e.op is grad_of:
@@ -79,7 +83,10 @@ class _Lowering:
             self.equations.append(e)
 
     def sum(self, e: Equation) -> None:
-        """Write a sum: it is defined if a term is, and a plain sum if both always are."""
+        """Write a sum. It may be undefined if both terms may be; it becomes `add_n` if neither may be.
+
+        Of terms of unknown shape, it stays a sum that may be undefined.
+        """
         guarded_terms = [x for x in e.operands if x in self.guards]
         if not guarded_terms and all(map(has_shape, e.operands)):  # else a rule may give nothing yet
             e = replace(e, op=TABLE["add_n"])
@@ -88,6 +95,9 @@ class _Lowering:
         self.equations.append(e)
 
     def region(self, e: Equation) -> None:
+        """Write the body of a `grad_of` in its place if one of its cotangents is always defined; else a
+        `when`.
+        """
         count, body = e.params["count"], e.params["body"]
         cotangents = e.operands[:count]
         guarded_cotangents = [x for x in cotangents if x in self.guards]
@@ -116,7 +126,11 @@ class _Lowering:
         return self.guards[x] or frozenset((x,))
 
     def flag(self, guard: frozenset[Value], e: Equation) -> Value:
-        """Flag that is true if one of some inputs is defined."""
+        """Flag that is true if one of the inputs in ``guard`` is defined; computed once for each set of
+        inputs.
+
+        e : the equation that the flag is for.
+        """
         if guard not in self._flags:
             flag = self._flags[guard] = Value(Aval((), np.dtype(bool)))
             ordered = tuple(v for v in self.guards if v in guard)

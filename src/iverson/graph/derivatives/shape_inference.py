@@ -51,6 +51,7 @@ def with_shapes(graph: Graph, avals: Sequence[Aval]) -> Graph:
         return [x if x is UNDEFINED else level.handle(x) for x in results]
 
     def pulled(e: Equation, arguments: Sequence[Argument], operands: Sequence[Operand]) -> Sequence[Operand]:
+        """Write a region again on new operands; its results, or UNDEFINED for those without a cotangent."""
         first, count, name = int(e.op is when), e.params["count"], e.params["name"]
         cotangents = operands[first : first + count]
         if not values_of(cotangents):
@@ -73,7 +74,10 @@ _KEPT = (grad_of, when, autograd_add, defined, defined_or_zero)
 
 
 def _again(level: Trace, e: Equation, operands: Sequence[Operand]) -> Sequence[Operand]:
-    """The results of an equation that is written again, with its avals inferred again; it has one result."""
+    """Write an equation with one result again, with new avals; returns a sequence with this result.
+
+    Nothing is written if an undefined operand decides the result: then it is the other operand, or UNDEFINED.
+    """
     if e.op is autograd_add and UNDEFINED in operands:
         a, b = operands
         return [b if a is UNDEFINED else a]

@@ -101,7 +101,9 @@ def _held_of_stored(_op: Op, values: tuple[Sparse], _params: Params) -> Any:
 
 @derived
 def held_apart(x: Handle) -> tuple[Any, Any]:
-    """The values of a handle that may be a selection, and the condition under which it holds them."""
+    """The values of ``x``, and the condition under which it holds them: true everywhere unless it is a
+    selection.
+    """
     return bind(values_held, (x,)), bind(where_held, (x,))
 
 
@@ -165,10 +167,13 @@ def leaving_of(node: Node, wanted: Sequence[int]) -> tuple[int, ...]:
 class Found:
     """Results of equations that may be selections not yet made, and those that are boxes to any order.
 
-    A result is a box to any order if all values with zeros that it follows from are, down to constants and
-    the results of `embed`. What follows from a variable that is a box may be zero only now.
+    A value is a box to any order if derivatives of any order may rely on its zeros outside of the box. That
+    is so if these zeros come from constants and results of `embed` alone. What follows from a variable that
+    is a box may be zero only in this call.
 
-    constants : values with their arrays. placed : further values that are boxes to any order.
+    selections : the values that may be selections.
+    constants : values with their arrays.
+    placed : the values that are boxes to any order; as an argument, those known to be so besides constants.
     """
 
     def __init__(
@@ -218,7 +223,9 @@ class Found:
 
 
 def crossing_of(x: Handle, *, boxes: bool) -> Crossing:
-    """Form in which the value of a handle enters a graph. An untracked box may be an input as it is.
+    """Form in which the value of a handle enters a graph.
+
+    It is `WHOLE` (the handle itself enters) for an untracked box that is no selection.
 
     boxes : whether the entries inside a box may cross alone.
     """
@@ -265,7 +272,9 @@ def given_out(crossings: Iterable[Crossing], parts: Iterable[Handle | None]) -> 
 
 
 def _is_put_in_place(x: Handle) -> bool:
-    """True if a value is tracked and a box to any order."""
+    """True if ``x`` is tracked and its zeros come from `embed` and constants alone (a box to any order,
+    `Found`).
+    """
     if not is_tracked(x):
         return False
     pending, visited = [slot_of(x)[0]], set()
@@ -287,7 +296,10 @@ def _known(x: LayoutValue | complex) -> Any:
 
 
 def taken_apart(x: Value) -> tuple[list[Value], list[Equation], Equation]:
-    """Values that stand for a selection, the equations that compute them, and the one that restores it."""
+    """Split the selection ``x`` into two new Values: its values and its condition.
+
+    Returns these two, the equations that compute them from ``x``, and the equation that restores ``x``.
+    """
     support = x.aval.support if isinstance(x.aval.support, entries.Stored) else FULL
     values, there = Value(Aval(x.shape, x.dtype, support)), Value(Aval(x.shape, np.dtype(bool)))
     apart = [Equation(values_held, (x,), {}, (values,)), Equation(where_held, (x,), {}, (there,))]

@@ -65,7 +65,10 @@ def _like(x: Aval, rank: int) -> Aval:
 
 
 def _unknown(x: Aval, ranked: bool) -> Aval:
-    """Aval of a result, from the aval that it has where all extents of operands are 1."""
+    """Aval of a result, from the aval ``x`` that it has if all extents of operands are 1.
+
+    ranked : whether the ranks of all operands are known; then the result has the rank of ``x``.
+    """
     shape: Any = UnknownShape(x.ndim if ranked else None) if x.ndim or not ranked else ()
     return Aval(shape, x.dtype)
 
@@ -73,6 +76,10 @@ def _unknown(x: Aval, ranked: bool) -> Aval:
 def _pulled(
     args: Sequence[Argument], *, of: str | Op, results: int, wanted: tuple[int, ...], **params: Any
 ) -> list[Any]:
+    """Evaluate `pullback`: cotangents of the inputs ``wanted`` of a call of the op ``of``.
+
+    results : the number of results of that call; ``args`` are their cotangents, the results, and the inputs.
+    """
     op = op_named(of) if isinstance(of, str) else of
     g, out, inputs = args[:results], args[results : 2 * results], args[2 * results :]
     if all(map(is_absent, g)):

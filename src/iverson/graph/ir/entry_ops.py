@@ -53,6 +53,7 @@ def _product(
     shape: Shape,
     blocks: tuple[int, int],
 ) -> Array:
+    """NumPy implementation of `stored_product`."""
     (r, c), (*batch, height) = blocks, shape
     count, aval = int(starts[-1]), _product_abstract(values, starts, columns, b, shape=shape, blocks=blocks)
     block_values = (values[order[0]] if order else values)[: count * r * c].reshape(count, r, c)
@@ -131,6 +132,7 @@ def _read(entries: Array, places: Array, *, flat: bool) -> Array:
 
 
 def _read_loops(T: Any, aval: Aval, entries: Tensor, places: Tensor, *, flat: bool) -> Any:
+    """Loops of `stored_read`."""
     if 0 in entries.shape:
         return over(T, aval, lambda: 0)
 
@@ -190,6 +192,7 @@ def _rows_abstract(
 def _rows(
     values: Array, starts: Array, columns: Array, rows: Array, *order: Array, count: int, blocks: Shape
 ) -> Array:
+    """NumPy implementation of `stored_rows`."""
     r, c = blocks
     block_values = (values[order[0]] if order else values).reshape(-1, r, c)
     out = np.zeros((*rows.shape, count), values.dtype)
@@ -210,6 +213,7 @@ def _rows_loops(
     count: int,
     blocks: Shape,
 ) -> Any:
+    """Loops of `stored_rows`: a sum over the stored blocks of each row."""
     if any(0 in x.shape for x in (values, rows, aval)):
         return over(T, aval, lambda: 0)
     (r, c), lines = blocks, starts.shape[0] - 1
@@ -225,7 +229,8 @@ def _rows_loops(
     return T.scatter(aval.shape, domain, point)
 
 
-#: Some rows of a sparse matrix of so many columns, stored as of `stored_product`, with every entry.
+#: Rows of a sparse matrix with ``count`` columns, at the row numbers ``rows``, with every entry. The matrix
+#: is given by values, starts, columns and maybe an order, as for `stored_product`.
 stored_rows = Op(name="stored_rows", forward=_rows, abstract=_rows_abstract, loops=_rows_loops)
 
 
@@ -238,6 +243,7 @@ def _find_abstract(
 def _find(
     values: Array, starts: Array, columns: Array, rows: Array, at: Array, *order: Array, blocks: Shape
 ) -> Array:
+    """NumPy implementation of `stored_find`: ``at`` has the columns of the entries."""
     dense_rows = _rows(
         values,
         starts,
@@ -262,6 +268,7 @@ def _find_loops(
     *order: Tensor,
     blocks: Shape,
 ) -> Any:
+    """Loops of `stored_find`: a search among the stored blocks of each row."""
     c = blocks[1]
 
     def entry(q: Expr, b: Expr, held: Callable[[Expr], Expr]) -> Any:
@@ -280,8 +287,13 @@ def _along_rows(
     blocks: Shape,
     entry: Callable[[Expr, Expr, Callable[[Expr], Expr]], Expr],
 ) -> Any:
-    """``entry(q, b, value)`` for each of some rows: q is its number, b an axis over the blocks of the row,
-    and ``value(column)`` the value in a column of block b."""
+    """One entry ``entry(q, b, value)`` for each of ``rows`` of a sparse matrix, as a computed tensor.
+
+    The matrix is given by ``values``, ``starts``, ``order`` and ``blocks``, as in `stored_product`.
+
+    entry : gets the number q in ``rows``, a reduction axis b over the stored blocks of this row, and a
+        function ``value(column)`` that gives the stored value in a column of block b.
+    """
     if any(0 in x.shape for x in (values, rows)):
         return over(T, aval, lambda: 0)
     (r, c), lines = blocks, starts.shape[0] - 1
@@ -299,7 +311,7 @@ def _along_rows(
     return T.compute(aval.shape, of_row)
 
 
-#: Single entries of such a matrix, at some rows and columns.
+#: Single entries of a sparse matrix (given as for `stored_product`), at some rows and columns.
 stored_find = Op(name="stored_find", forward=_find, abstract=_find_abstract, loops=_find_loops)
 
 
@@ -319,6 +331,7 @@ def _row_samples(
     *order: Array,
     blocks: Shape,
 ) -> Array:
+    """NumPy implementation of `stored_row_samples`."""
     count = b.shape[0]
     dense_rows = _rows(values, starts, columns, rows, *order, count=count, blocks=blocks)
     return np.asarray(np.einsum("ej,je->e", dense_rows, b[:, at]), np.result_type(values, b))
@@ -336,6 +349,7 @@ def _row_samples_loops(
     *order: Tensor,
     blocks: Shape,
 ) -> Any:
+    """Loops of `stored_row_samples`: a sum over the stored blocks of each row."""
     c = blocks[1]
 
     def entry(q: Expr, p: Expr, held: Callable[[Expr], Expr]) -> Any:
@@ -346,7 +360,8 @@ def _row_samples_loops(
     return _along_rows(T, aval, values, starts, rows, order, blocks, entry)
 
 
-#: out[e] = sum over k of a[rows[e], k] b[k, at[e]] where a is such a matrix: the terms that it stores.
+#: out[e] = sum over k of a[rows[e], k] b[k, at[e]] over the terms that the sparse matrix a stores; a is given
+#: as for `stored_product`.
 stored_row_samples = Op(
     name="stored_row_samples",
     forward=_row_samples,
@@ -391,7 +406,11 @@ def _sparse_on(_op: Op, values: tuple[Sparse | Bracket], params: Params) -> Any:
 
 
 def as_stored(x: Handle) -> Any:
-    """A handle of a trace in the layout and on the pattern that eager code has for it, if they are known."""
+    """Convert ``x``, a handle of a trace, to the layout that eager code has for the same value.
+
+    The result is dense, or sparse on the pattern that eager code has. It is ``x`` itself if it is in no
+    trace, or if the eager layout is not known.
+    """
     eager_pattern = stored_once(origin_of(x)) if isinstance(value_of(x), LevelValue) else UNKNOWN
     if eager_pattern is UNKNOWN:
         return x
@@ -402,7 +421,7 @@ def as_stored(x: Handle) -> Any:
     return x if pattern is current_pattern else bind(stored_on, (x,), {"pattern": pattern})
 
 
-#: Those that are products.
+#: The ops on stored entries that are products.
 STORED_OPS = (stored_product, stored_samples)
 
 

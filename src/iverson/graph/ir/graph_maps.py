@@ -51,7 +51,7 @@ class LoopMap(EntryMap):
     indexed = True
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The relation of result and operand i: that of the body, composed with itself."""
+        """The relation of a result of the loop and operand i: that of the body, composed over all steps."""
         rows = _of_steps(call, i)[call.result]
         return (
             call.everything(i)
@@ -61,7 +61,10 @@ class LoopMap(EntryMap):
 
 
 def _of_steps(call: Call, i: int) -> list[Matrix | None]:
-    """For each entry of each result of a loop, the entries of operand i that it depends on."""
+    """For each result of a loop, a matrix: for each entry, the entries of operand ``i`` that it depends on.
+
+    An item is None if they are too many. The list is cached in the body unless an input is an index array.
+    """
     body, consts = call.params["body"], call.params["consts"]
     length: int | None = call.params.get("length")
     carry: int = call.params.get("carry", len(body.outputs))
@@ -74,6 +77,11 @@ def _of_steps(call: Call, i: int) -> list[Matrix | None]:
 def _steps(
     body: Graph, i: int, consts: int, carry: int, length: int | None, call: Call
 ) -> list[Matrix | None]:
+    """The result of `_of_steps`, from the relations of the body that are multiplied step by step.
+
+    Each item is None if there are too many steps (`MANY_STEPS`) or pairs of entries (`MOST`). If ``length``
+    is None, steps are joined until no new pairs of entries are found.
+    """
     end = consts + carry
     size = prod(call.inputs[i].shape)
     constants = [x if k < consts else None for k, x in enumerate(call.inputs)]
@@ -121,7 +129,9 @@ def _one_after_the_other(stack: Sequence[Matrix], size: int) -> Matrix:
 
 
 def rows_of(graph: Graph, i: int, operands: Sequence[Shaped | complex | None]) -> list[Matrix | None]:
-    """For each entry of each output, the entries of input i that it depends on; None where they are too many.
+    """For each output, a matrix: for each entry, the entries of input ``i`` that it depends on.
+
+    An item is None if they are too many.
 
     operands : avals or arrays of the inputs; entries of index arrays are used.
     """
@@ -132,6 +142,7 @@ def rows_of(graph: Graph, i: int, operands: Sequence[Shaped | complex | None]) -
 
 
 def _composed(graph: Graph, i: int, arrays: Mapping[Value, Shaped | complex | None]) -> list[Matrix | None]:
+    """The result of `rows_of`; ``arrays`` has the entries of the inputs that are index arrays."""
     size = prod(graph.inputs[i].shape)
     rows: dict[Any, Rows | None] = {graph.inputs[i]: Rows.of_all(one_each(size, size))}
     arrays = {**{v: x for v, x in graph.constants if _is_index(x)}, **arrays}

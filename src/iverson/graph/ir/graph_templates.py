@@ -51,7 +51,10 @@ class Template:
         self.exact = list(map(repr, self.numbers))
 
     def forget(self, arrays: Iterable[int]) -> None:
-        """Let go of arrays that differ from any other."""
+        """Drop the arrays at these positions, to free their memory.
+
+        Each then differs from the array at this position of any template that still has it.
+        """
         for k in arrays:
             self.arrays[k] = None
 
@@ -74,8 +77,11 @@ class Template:
 
 
 class _Printer(Printer):
-    """Leaves out arrays of the graph, and numbers that may be inputs: also those of bodies that may have more
-    inputs."""
+    """Prints the text of a template, and collects the numbers and arrays for which it has placeholders.
+
+    A number that may be an input is printed as ``#float`` or ``#int``, an array of the outermost graph as
+    ``#array``. Numbers in bodies of `_BODIES` count too, since these bodies may get further inputs.
+    """
 
     def __init__(self) -> None:
         super().__init__(True)
@@ -146,7 +152,8 @@ def with_inputs(
 ) -> tuple[Graph, list[Input]] | None:
     """The graph with some of its numbers and arrays as inputs, behind those that it has: numbers first.
 
-    numbers : of positions of `Template.numbers`, those that are always equal have one position in common.
+    numbers : for each position in `Template.numbers` that becomes an input, the position that names this
+        input. Numbers that are always equal have the same input.
     arrays : positions of `Template.arrays`.
 
     Returns the graph, and the position and dtype of each number that is an input. None where a number is part
@@ -175,7 +182,11 @@ class _Opening:
         self.inputs: dict[Input, Value] = {}
 
     def graph(self, graph: Graph) -> Graph | None:
-        """The graph with its equations on the inputs, which it does not have yet."""
+        """The graph with equations that read new inputs in place of numbers; None if a number cannot be an
+        input.
+
+        The new inputs are in ``inputs``; the caller adds them to the graph that is returned.
+        """
         equations = []
         for e in graph.equations:
             equation = self._equation(e)
@@ -185,6 +196,9 @@ class _Opening:
         return Graph(graph.inputs, tuple(equations), graph.outputs, graph.constants)
 
     def _equation(self, e: Equation) -> Equation | None:
+        """The equation with inputs in place of its numbers, also in its bodies; None if a number cannot be an
+        input.
+        """
         literals = [k for k, x in enumerate(e.operands) if type(x) in _NUMBERS] if is_open(e) else []
         at = {k: n for k in literals if (n := next(self._positions)) in self._numbers}
         if at:
@@ -197,7 +211,10 @@ class _Opening:
         return self._with_bodies(e) if e.op.name in _BODIES else e
 
     def _with_bodies(self, e: Equation) -> Equation | None:
-        """An equation whose bodies have inputs for their numbers, before those that they have."""
+        """The equation with further inputs in front of those of its bodies, for the numbers in them.
+
+        None if a number in a body cannot be an input.
+        """
         before, bodies = self.inputs, {}
         every: dict[Input, Value] = {}
         for name, body in sorted(subgraphs(e)):

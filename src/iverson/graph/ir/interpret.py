@@ -55,7 +55,7 @@ def interpret(graph: Graph, args: Sequence[Argument], each: Evaluate | None = No
 
 
 def last_reads(graph: Graph) -> dict[int, list[Value]]:
-    """The values that are read for the last time, or never, after each equation."""
+    """For the number of each equation, the values that no later equation reads; outputs are in no list."""
     last: dict[Value, int] = {}
     for k, equation in enumerate(graph.equations):
         for x in (*equation.results, *equation.operands):

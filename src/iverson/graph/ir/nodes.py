@@ -107,7 +107,10 @@ class Graph:
     _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Result of ``make()`` for ``key`` and the rules in force, cached from the first call on."""
+        """Result of ``make()``, called once for each ``key`` and cached in this graph.
+
+        While rules of ops are overridden, there is one cached result for each set of rules in force.
+        """
         if overrides():
             key = key, rules_in_force()
         result: T | None = self._cache.get(key)

@@ -349,10 +349,11 @@ OPERATIONS: dict[str, Op] = {
 
 
 def bound(op: Op, args: tuple[Argument, ...], params: Params) -> Any:
-    """Apply an op as `bind` does; if its graphs draw, at the innermost level that makes its own draws.
+    """Apply an op as `bind` does, at a level that takes note of the random draws in its graphs.
 
-    That level is a trace, which writes the draws down, or a batch whose examples have different draws; the
-    operands may all be from levels around it.
+    Without draws, that is the level of the operands. With draws, it is at least the innermost level that
+    makes its own draws: a trace, which writes the draws down, or a batch whose examples have different draws.
+    The operands may all be from levels around it.
     """
     active_levels = levels()
     draws = draws_of(params) if active_levels else ()

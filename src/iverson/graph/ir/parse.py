@@ -1,6 +1,6 @@
 """Parser of graph text: reads back what `iverson.graph.ir.print` wrote.
 
-It is not in `ir` since a text may name the ops of control flow, which `scan_loop` and `while_loop` define.
+A text may name the ops of control flow, which are known once `scan_loop` and `while_loop` are imported.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class _Parser:
         self.next()
 
     def next(self) -> str:
+        """Go on to the next token, and return the text of the one before."""
         previous = self.token
         match = _TOKEN.match(self.text, self.position)
         if match is None:
@@ -80,17 +81,20 @@ class _Parser:
         ) from cause
 
     def take(self, token: str) -> None:
+        """Go past ``token``; raises ArgumentError if the current token is another."""
         if self.token != token:
             self.fail(f"'{token}'")
         self.next()
 
     def taken(self, token: str) -> bool:
+        """Go past ``token`` if it is the current one; returns whether it was."""
         if self.token != token or self.kind == "string":
             return False
         self.next()
         return True
 
     def listed(self, item: Callable[[], T], end: str) -> tuple[T, ...]:
+        """Items between commas, each read by ``item()``, up to and including the token ``end``."""
         items = []
         while not self.taken(end):
             if self.kind is None:
@@ -101,6 +105,7 @@ class _Parser:
         return tuple(items)
 
     def graph(self) -> Graph:
+        """Read a graph."""
         self.take("graph")
         self.take("(")
         inputs = self.listed(self.defined, ")")
@@ -129,7 +134,9 @@ class _Parser:
         return Equation(op, self.listed(self.param, ")"), params, results)
 
     def op(self) -> Op:
-        """An object if one is referred to, else the op of a name."""
+        """Read the name of an op, and ``@k`` if it follows: then the op is object k, else the op of that
+        name.
+        """
         if self.kind not in ("name", "string"):
             self.fail("the name of an op")
         name = self.text_of_string() if self.kind == "string" else self.next()
@@ -146,6 +153,7 @@ class _Parser:
         return name, self.param()
 
     def defined(self) -> Value:
+        """Read a value with its type, where it is defined."""
         if self.kind != "value":
             self.fail("a value")
         name = self.next()
@@ -158,6 +166,7 @@ class _Parser:
         return self.values[name]
 
     def type(self) -> Aval:
+        """Read a type: dtype, extents and support."""
         if self.kind != "name":
             self.fail("a dtype")
         dtype = np.dtype(self.next())
@@ -188,6 +197,7 @@ class _Parser:
         return self.objects[int(self.next()[1:])]
 
     def param(self) -> Any:
+        """Read an operand or a parameter: a value, an object, a graph or a Python expression."""
         if self.kind == "value":
             if self.token not in self.values:
                 self.fail("a value defined before")

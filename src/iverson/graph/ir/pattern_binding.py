@@ -20,7 +20,7 @@ from iverson.layouts.pattern_symbols import Binding, PatternSymbol, actual
 
 
 def symbol_of(v: Value) -> PatternSymbol | None:
-    """The symbol that a value is stored on, if it is on one."""
+    """The pattern symbol that a value is stored on; None if it is on a pattern, or not stored."""
     support = v.aval.support
     pattern = support.pattern if isinstance(support, Stored) else None
     return pattern if isinstance(pattern, PatternSymbol) else None
@@ -50,8 +50,11 @@ def _held(value: Any) -> Any:
 
 
 def unknown(graph: Graph, given: Sequence[Value] | None = None) -> set[PatternSymbol]:
-    """Symbols that have to be bound before all symbols that a graph names are, and that no input (or none of
-    the values ``given``) is stored on."""
+    """Pattern symbols that need a pattern before all symbols in ``graph`` have one, but get none.
+
+    A symbol gets a pattern from a value that is stored on it: an input, or one of ``given`` if that is not
+    None. Symbols that follow from others need the patterns of these.
+    """
     bound_symbols: set[PatternSymbol] = set()
     for v in graph.inputs if given is None else given:
         s = symbol_of(v)

@@ -36,7 +36,7 @@ Graph.__str__ = show  # type: ignore[assignment,method-assign]
 
 
 def numbers(graph: Graph) -> set[int]:
-    """The numbers in a graph's text."""
+    """The numbers that occur anywhere in a graph's text: in names of values, extents and parameters."""
     return set(map(int, re.findall(r"\d+", text_and_objects(graph)[0])))
 
 
@@ -107,7 +107,7 @@ class Printer:
         return self._reference(array)
 
     def op(self, op: Op) -> str:
-        """An op by its name, and by reference where others have that name."""
+        """Text of an op: its name, and a reference after it if the name does not identify the op."""
         name = op.name if _PLAIN.fullmatch(op.name) else repr(op.name)
         return name if self.named or is_of_the_library(op) else name + self._reference(op)
 

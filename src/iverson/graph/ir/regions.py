@@ -25,7 +25,11 @@ def closed(
     constants: Iterable[tuple[Value, LayoutValue]],
     first: Sequence[Value] = (),
 ) -> Graph:
-    """The graph of some equations; its inputs are ``first``, then other values read from outside."""
+    """Graph of ``equations`` that returns ``outputs``, without dead code.
+
+    Its inputs are ``first``, then each other value that the equations or ``outputs`` read, and that is
+    neither a result of the equations nor one of ``constants``.
+    """
     definitions = {v for e in equations for v in e.results}.union(first)
     constants = tuple(constants)
     definitions.update(v for v, _ in constants)
@@ -38,10 +42,11 @@ def closed(
 
 
 def opened(graph: Graph, operands: Sequence[Operand], known: dict[Value, Operand]) -> list[Equation]:
-    """The equations of a graph on other operands for its inputs; ``known`` gets those of all its values.
+    """Copies of the equations of ``graph`` that read ``operands`` in place of its inputs.
 
-    All that the graph defines is defined afresh, so that it may be put in a place more than once. Its
-    constants are for the caller to keep.
+    The results of the copies are new Values, so a graph may be copied into one place several times. The dict
+    ``known`` is updated: it gets the operand for each input and the new Value for each result. Constants are
+    not copied; the caller adds them to its own graph.
     """
     known.update(zip(graph.inputs, operands, strict=True))
     equations = []
@@ -53,12 +58,15 @@ def opened(graph: Graph, operands: Sequence[Operand], known: dict[Value, Operand
 
 
 def substituted(operands: Iterable[Operand], known: Mapping[Value, Operand]) -> tuple[Operand, ...]:
-    """Operands, with those in ``known`` in place of values."""
+    """Return ``operands``, with ``known[x]`` in place of each value x that is a key of ``known``."""
     return tuple([known.get(x, x) if type(x) is Value else x for x in operands])
 
 
 def rewritten(equation: Equation, known: Mapping[Value, Operand]) -> Equation:
-    """The equation with operands in ``known`` in place of values; itself if it reads none of these values."""
+    """Return ``equation`` with ``known[x]`` in place of each operand x that is a key of ``known``.
+
+    The result is ``equation`` itself if it reads none of these values.
+    """
     for x in equation.operands:
         if type(x) is Value and x in known:
             return replace(equation, operands=substituted(equation.operands, known))
@@ -68,7 +76,7 @@ def rewritten(equation: Equation, known: Mapping[Value, Operand]) -> Equation:
 def renamed(
     graph: Graph, now: Callable[[Operand], Operand], param: Callable[[Any], Any], held: Held
 ) -> Graph:
-    """The graph with other values and parameters throughout.
+    """Copy of ``graph`` in which functions replace each operand, parameter and constant.
 
     now : the new operand for an operand; the same for each call.
     param : the new parameter for a parameter.
@@ -99,7 +107,11 @@ def with_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
 
 
 def inline(graph: Graph, names: Collection[str] = ("function",)) -> Graph:
-    """The graph with the bodies of ops of these names put in their place, at any depth."""
+    """Graph in which each equation of an op in ``names`` is replaced by the equations of its ``body``.
+
+    Bodies that are put in place are inlined too, to any depth. Bodies of other ops (of a scan) are left
+    alone.
+    """
     replacements: dict[Value, Operand] = {}
     equations: list[Equation] = []
     constants = dict(graph.constants)

@@ -58,6 +58,7 @@ def _check_operands(operands: tuple[AnyOperand, ...], defined: set[Value], of: s
 
 
 def _check_results(equation: Equation) -> None:
+    """Check that the op infers as many results, and of the same shapes and dtypes, as the equation has."""
     op = equation.op
     try:
         expected = _results_of(equation)

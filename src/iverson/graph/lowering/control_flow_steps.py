@@ -67,6 +67,10 @@ def _body(e: Equation, name: str) -> Body:
 
 
 def _scan(at: Around, e: Equation) -> None:
+    """Add the loop of a `scan`.
+
+    Views of ``xs`` and ``ys`` move with the step, and the two buffers of each carry swap after it.
+    """
     body, length, reverse = _body(e, "body"), e.params["length"], e.params["reverse"]
     consts, carry = e.params["consts"], e.params["carry"]
     first = consts + carry
@@ -83,6 +87,7 @@ def _scan(at: Around, e: Equation) -> None:
 
 
 def _while(at: Around, e: Equation) -> None:
+    """Add the loop of a `while`, whose body also computes the condition for the next step."""
     body, condition, consts = _body(e, "body"), _body(e, "condition"), e.params["consts"]
     const_views = _given(at, e.operands[:consts], body, condition)
     state = _started(at, e.operands[consts:])
@@ -112,7 +117,14 @@ def _cond(at: Around, e: Equation) -> None:
 
 
 def mended(at: Around, e: Equation, out: View) -> None:
-    """Add the steps that make a value again in its place if it is not finite; copies are in the branch."""
+    """Add the steps that compute a product again in its place if it is not finite.
+
+    Operands of the second computation are copied only in the branch that needs them.
+
+    e : an equation of `mended`: the product, the value that is tested, and operands for the second
+        computation.
+    out : view of the product.
+    """
     finite, retry_body = _body(e, "finite"), _body(e, "again")
     (looked_at,) = _given(at, e.operands[1:2], finite)
     flag = at.flags.get((looked_at, id(finite)))
@@ -147,7 +159,10 @@ BLOCKS: dict[str, Callable[[Around, Equation], None]] = {
 
 
 def _given(at: Around, operands: Sequence[Operand], *bodies: Body) -> list[View]:
-    """Views of operands, copied into order unless all readers in the bodies take them as they lie."""
+    """Views of ``operands`` for the inputs of ``bodies``.
+
+    An operand that is not contiguous is copied, unless it is a matrix that only products of BLAS read.
+    """
     views = []
     for k, x in enumerate(operands):
         place = at.view_of(x)
@@ -157,7 +172,7 @@ def _given(at: Around, operands: Sequence[Operand], *bodies: Body) -> list[View]
 
 
 def _is_factor(body: Body, v: Value, place: View) -> bool:
-    """True if only products of BLAS read an input, and BLAS takes it as it lies."""
+    """True if only products of BLAS read the input ``v``, and BLAS takes the matrix ``place`` as it lies."""
     readers = [e for e in body.graph.equations if v in e.operands]
     return (
         len(place.shape) == 2
@@ -191,7 +206,11 @@ def _stacked(at: Around, x: Value) -> View:
 
 
 def _slice(v: View, var: str, length: int, reverse: bool) -> View:
-    """The slice of a step along the first axis."""
+    """View of the slice along the first axis that a step reads or writes.
+
+    var : the loop variable with which the view moves.
+    length : number of steps.
+    """
     by = v.strides[0]
     start = v.offset + (length - 1) * by if reverse else v.offset
     return replace(v, shape=v.shape[1:], strides=v.strides[1:], offset=start).moved(

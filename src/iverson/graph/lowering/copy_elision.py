@@ -66,14 +66,20 @@ class Assembly:
         return (*(p.value for p in self.parts), *self.others)
 
     def begin(self, out: View) -> list[Step]:
-        """Steps before the first part is made in its place."""
+        """Steps before the first part is computed in its place.
+
+        These are zeros, if the parts neither cover the result nor are added up.
+        """
         covered = sum(prod(p.value.shape) for p in self.parts) == prod(self.result.shape)
         return [] if self.is_sum or covered else [filled(out)]
 
     def finish(
         self, out: View, view_of: Callable[[Value], View], made: Callable[[Part], bool]
     ) -> Iterator[Step]:
-        """Steps once all values are there: ``view_of`` gives views, ``made`` which parts are in place."""
+        """Steps that copy or add parts and others into ``out``, when all values are computed.
+
+        made : whether a part has been computed in its place in ``out``, so that nothing is to be done.
+        """
         if self.others:
             yield _added(out, [view_of(v) for v in self.others])
         elif self.is_sum:
@@ -106,7 +112,12 @@ def _accumulated(out: View, x: View) -> Step:
 def assemblies(
     equations: Sequence[Equation], kind: Callable[[Equation], str], wanted: set[Value]
 ) -> tuple[dict[int, Assembly], set[int]]:
-    """Assemblies by the identities of their equations, and identities of equations that only embed a part."""
+    """Find results that are assembled from parts; returns the `Assembly` of each such equation, by its id.
+
+    Also returns the ids of equations that only embed a part of an assembly, and so need no steps.
+
+    wanted : values that are read after all equations.
+    """
     makers = {v: e for e in equations for v in e.results if kind(e) == "expression"}
     readers: dict[Value, int] = dict.fromkeys(wanted, 1)
     for e in equations:
@@ -130,6 +141,7 @@ def assemblies(
 
 
 def _joined(e: Equation) -> Assembly | None:
+    """Assembly of a `stack` or `concat`; None if it has few operands, numbers, or values of other dtypes."""
     axis, result = e.params["axis"], e.results[0]
     values = values_of(e.operands)
     if len(values) <= FEW or len(values) != len(e.operands) or any(v.dtype != result.dtype for v in values):
@@ -147,6 +159,10 @@ def _joined(e: Equation) -> Assembly | None:
 def _summed(
     e: Equation, makers: Mapping[Value, Equation], readers: Mapping[Value, int]
 ) -> tuple[Assembly | None, set[int]]:
+    """Assembly of a sum with many embedded terms, and the ids of the equations that embed them.
+
+    None and an empty set if one fused expression is better or the terms do not fit the result.
+    """
     result = e.results[0]
     terms = values_of(e.operands)
     parts, other_terms, absorbed = [], [], set()

@@ -109,7 +109,7 @@ def forget() -> None:
 
 
 def numbered(graph: Graph) -> list[Value]:
-    """All values of a graph in the order of its text."""
+    """All values of a graph in the order of its text; facts refer to values by their place in this list."""
     values = [*graph.inputs, *(v for v, _ in graph.constants)]
     return [*values, *(v for e in graph.equations for v in values_of(e.results))]
 

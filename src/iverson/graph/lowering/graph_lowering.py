@@ -137,6 +137,7 @@ class Lowered:
             raise _in_words(error, self.graph, values, binding) from None
 
     def _run(self, values: Sequence[LayoutValue], binding: Binding) -> Sequence[Any]:
+        """Run step by step; ``environment`` has the value of each Value so far."""
         if self._direct is not None:
             return self._run_directly(self._direct, values)
         environment: dict[Value, Any] = dict(self.graph.constants)
@@ -185,6 +186,8 @@ class _Direct:
     inputs : numbers of the graph's inputs that it takes.
     outputs : for each output of the graph, the number of an output of the program, or the complement of the
         number of the program's input whose memory it is in.
+    in_order : whether it takes all inputs of the graph in their order.
+    made_in_order : whether its outputs are those of the graph in their order.
     """
 
     step: Native
@@ -220,6 +223,10 @@ def _arrays(values: Sequence[LayoutValue], step: Native) -> tuple[Array, ...]:
 def _carried_out(
     equation: Equation, environment: dict[Value, LayoutValue], binding: Binding
 ) -> Sequence[Any]:
+    """Results of a library step, as values: UNDEFINED, or a value on the pattern that the graph has for it.
+
+    environment : the values of all operands.
+    """
     args = [_handle(environment[x]) if type(x) is Value else x for x in equation.operands]
     pattern = equation.params.get("pattern")
     if isinstance(pattern, PatternSymbol) and pattern.capacity and equation.op is not stored_on:
@@ -237,7 +244,10 @@ def _carried_out(
 
 
 def _as_said(value: LayoutValue, v: Value, binding: Binding) -> Any:
-    """A value on the pattern of its symbol in the graph, where an eager kernel returns another pattern."""
+    """Convert ``value`` to the pattern of the symbol that ``v`` is stored on, if it is on another pattern.
+
+    An eager kernel may return another pattern than the graph says.
+    """
     symbol = symbol_of(v)
     if symbol is None or not isinstance(value, Sparse) or value.pattern is (pattern := symbol.at(binding)):
         return value
@@ -246,8 +256,12 @@ def _as_said(value: LayoutValue, v: Value, binding: Binding) -> Any:
 
 
 def _bound(params: Params, binding: Binding, args: Sequence[Argument] = ()) -> dict[str, Any]:
-    """Parameters of an op with patterns in place of symbols, also in bodies whose operands do not have all of
-    the patterns."""
+    """Parameters of an op with patterns in place of symbols.
+
+    Symbols in bodies are replaced too, unless the operands of the body already determine their patterns.
+
+    args : operands of the op; the last ones are the inputs of its bodies.
+    """
     result = bound(params, binding)
     for name, body in params.items() if binding else ():
         if isinstance(body, Graph):
@@ -256,6 +270,10 @@ def _bound(params: Params, binding: Binding, args: Sequence[Argument] = ()) -> d
 
 
 def _body_on(body: Graph, binding: Binding, args: Sequence[Argument]) -> Graph:
+    """The body with patterns in place of symbols, or the body itself if its operands determine all patterns.
+
+    It is also returned as it is if ``binding`` lacks a symbol: a loop's own operands then say the pattern.
+    """
     symbols = body.once("symbols", lambda: tuple(dict.fromkeys(named(body))))
     try:
         patterns = [s.at(binding) for s in symbols]
@@ -272,7 +290,10 @@ def _body_on(body: Graph, binding: Binding, args: Sequence[Argument]) -> Graph:
 def _in_words(
     error: IndexingError, graph: Graph, values: Sequence[LayoutValue], binding: Binding
 ) -> IndexingError:
-    """Error of the op at fault, in place of one of machine code: the graph is carried out op by op."""
+    """Error of the op at fault, in place of the ``error`` that machine code raised.
+
+    The op is found by running the graph op by op; ``error`` is returned if no op raises an IndexingError.
+    """
     environment: dict[Value, Any] = {**dict(graph.constants), **dict(zip(graph.inputs, values, strict=True))}
     try:
         for e in graph.equations:
@@ -287,7 +308,11 @@ def _in_words(
 def _at_capacity(
     equation: Equation, args: list[Argument], symbol: PatternSymbol, binding: Binding
 ) -> Sequence[Any]:
-    """Result of an op between values and stored entries, whose values are padded to the symbol's capacity."""
+    """Results of `from_values` and of ops that give entries at a pattern, for a symbol with a capacity.
+
+    Entries that a program computed have padding up to the capacity: it is cut off before `from_values`.
+    Entries that other ops give are padded.
+    """
     pattern = symbol.at(binding)
     value = value_of(args[0])
     if equation.op.name == "from_values":
@@ -430,6 +455,7 @@ def _steps(graph: Graph, donated: Mapping[int, int]) -> tuple[Native | Library, 
 
 
 def _native(segment: Segment) -> Native:
+    """Compile a segment to a native step."""
     compiled = compile_program(segment.program())
     of_graph = {id(x): v for v, x in reversed(list(segment.constants.items()))}
     constants = tuple([of_graph.get(id(x), x) for x in segment.memory.held.values()])

@@ -75,7 +75,10 @@ class _Guarding:
             raise PatternRead
 
     def kept(self, x: Operand, fill: float = 0, *, held: bool = False) -> Operand:
-        """A value with zeros, or another number, beyond a pattern's entries; these left out, if ``held``."""
+        """Operand with ``fill`` in place of entries beyond the pattern's own; ``x`` if it has no such axis.
+
+        held : leave these entries out by a selection, in place of a number.
+        """
         k = self.axis(x)
         if k is None:
             return x
@@ -99,7 +102,7 @@ Rule = Callable[[_Guarding, Equation], Equation]
 
 
 def _free(_: _Guarding, e: Equation) -> Equation:
-    """Entry by entry: entries beyond stay beyond."""
+    """Rule of ops that combine no entries: they stay, as entries beyond the pattern's own stay beyond."""
     return e
 
 
@@ -109,7 +112,7 @@ def _reduced(g: _Guarding, e: Equation) -> Equation:
 
 
 def _gathered(g: _Guarding, e: Equation) -> Equation:
-    """Gathers by one index for each entry."""
+    """Rule of `gather`: it stays, if it reads a plain array at one index for each entry; else PatternRead."""
     x, *indices = e.operands
     g.require(g.axis(x) is None and all(len(n.shape) == 1 for n in indices))
     return e
@@ -122,19 +125,28 @@ def _scattered(g: _Guarding, e: Equation) -> Equation:
 
 
 def _product(g: _Guarding, e: Equation) -> Equation:
-    """Products by rows, which end where the pattern's own entries do."""
+    """Rule of products by rows: they stay, since rows end where the pattern's own entries do.
+
+    PatternRead if the dense factor has an axis of entries.
+    """
     g.require(g.axis(e.operands[3]) is None)
     return e
 
 
 def _by_rows(g: _Guarding, e: Equation) -> Equation:
-    """Entries by rows, which end where the pattern's own entries do."""
+    """Rule of reads by rows: they stay, since rows end where the pattern's own entries do.
+
+    PatternRead if the row numbers or the result have an axis of entries.
+    """
     g.require(g.axis(e.operands[3]) is None and g.axis(e.results[0]) is None)
     return e
 
 
 def _read(g: _Guarding, e: Equation) -> Equation:
-    """Reads at places among a pattern's own entries."""
+    """Rule of `stored_read`: it stays, since it reads at places of the pattern's own entries.
+
+    PatternRead if the places are no vector, or if what is read has an axis of entries that is not the first.
+    """
     entries, places = e.operands
     g.require(g.axis(entries) in (None, 0) and len(places.shape) == 1)
     return e
@@ -146,7 +158,10 @@ def _samples(g: _Guarding, e: Equation) -> Equation:
 
 
 def _reshaped(g: _Guarding, e: Equation) -> Equation:
-    """Reshapes that keep the number of items before the axis of entries, and from it on."""
+    """Rule of `reshape`: it stays, if it keeps the number of items before the axis of entries and from it on.
+
+    PatternRead otherwise.
+    """
     (x,), (v,) = e.operands, e.results
     k, n = g.axis(x), g.axis(v)
     g.require(k is not None and n is not None)
@@ -155,7 +170,10 @@ def _reshaped(g: _Guarding, e: Equation) -> Equation:
 
 
 def _in_segments(fill: float, count: int) -> Rule:
-    """Rule of ops on slices in segments: slices beyond get ``fill``, which changes no segment's result."""
+    """Rule of ops on slices in segments: slices beyond get ``fill``, which changes no segment's result.
+
+    count : number of operands before the segment numbers.
+    """
 
     def rule(g: _Guarding, e: Equation) -> Equation:
         *xs, ids = e.operands
@@ -172,13 +190,16 @@ def _segments(g: _Guarding, e: Equation) -> Equation:
 
 
 def _matmul(g: _Guarding, e: Equation) -> Equation:
-    """Entries beyond stay beyond; where they would be summed over, they are zeros."""
+    """Rule of `matmul`: if it sums over the axis of entries, those beyond the pattern's own become zeros."""
     a, b = e.operands
     return replace(e, operands=(g.kept(a), g.kept(b))) if g.axis(a) == len(a.shape) - 1 else e
 
 
 def _part(g: _Guarding, e: Equation) -> Equation:
-    """Parts of arrays, and arrays put into others, with all entries along the axis of entries."""
+    """Rule of `index_basic` and `embed`: they stay, if the key takes all of the axis of entries.
+
+    PatternRead otherwise.
+    """
     (x,) = e.operands if e.op.name == "index_basic" else e.results
     k = g.axis(x)
     items = [item for item in e.params["key"] if item is not None]
@@ -187,7 +208,10 @@ def _part(g: _Guarding, e: Equation) -> Equation:
 
 
 def _block(g: _Guarding, e: Equation) -> Equation:
-    """Loops and branches, whose graphs are guarded already."""
+    """Rule of loops and branches: they stay, since their graphs are guarded already.
+
+    PatternRead if these graphs name symbols.
+    """
     g.require(not any(any(named(body)) for _, body in subgraphs(e)))
     return e
 
@@ -242,10 +266,12 @@ def on_binding(graph: Graph, binding: Binding) -> Graph:
 
 
 def with_counts(graph: Graph, counts: Mapping[int, int], made: dict[Value, Value] | None = None) -> Graph:
-    """The graph with other numbers in place of some, wherever extents and parameters are these.
+    """The graph with ``counts[n]`` in place of each number n in shapes, boxes and parameters.
 
-    made : what stands for values; one of a graph around this one stands for the same in both.
-    Raises PatternRead where a constant has such an extent and is not one number everywhere.
+    Bodies are changed too.
+
+    made : new Values in place of old ones; a Value of a graph around this one has the same in both. Raises
+        PatternRead where a constant has such an extent and is not one number everywhere.
     """
     replacements = {} if made is None else made
 

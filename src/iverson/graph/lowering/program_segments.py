@@ -124,7 +124,7 @@ class Segment:
         return program
 
     def run(self) -> list[Step]:
-        """The steps."""
+        """Write the steps of all rounds, and return them."""
         for k, group in enumerate(self.rounds):
             if self._is_apart(group[0]):
                 for e in group:
@@ -158,8 +158,11 @@ class Segment:
         return self.assemblies[id(e)].operands if id(e) in self.assemblies else values_of(e.operands)
 
     def _rounds(self, equations: list[Equation], kind: Kind) -> list[list[Equation]]:
-        """Equations by the first round in which all their operands are there: a round's expressions, then its
-        products, recurrences, orders, loops and branches."""
+        """Divide equations into rounds: each is in the first round in which all of its operands are there.
+
+        Expressions of a round come first, then the equations that have steps of their own. Side effect:
+        ``apart`` gets the methods that write those.
+        """
         ways = {
             "product": self.product,
             "mended": self.mended,
@@ -236,7 +239,10 @@ class Segment:
         return place
 
     def is_made(self, v: Value, place: View) -> None:
-        """Note that a value is in a place of its maker's choice; a wanted one is copied to its own."""
+        """Note that ``v`` has been computed in ``place``, a view that its maker chose.
+
+        A wanted value is copied to its own view.
+        """
         if v in self.wanted:
             self.steps.append(step_builders.copy(self.made(v), place))
         else:
@@ -323,6 +329,7 @@ class Segment:
     # --- recurrences ------------------------------------------------------------------------------
 
     def recurrence(self, e: Equation) -> None:
+        """Add the loop of a recurrence; for an axis other than the first, in a temp that is then copied."""
         axis, (v,) = e.params["axis"], e.results
         operands = [_stretched(self.view_of(x), v.shape) for x in e.operands]
         out = self.made(v)
@@ -361,6 +368,10 @@ class Segment:
         self.steps += sparse_row_products.steps(e, [values, starts, columns, b, *order], out)
 
     def product(self, e: Equation) -> None:
+        """Add a product by BLAS; factors that do not lie as BLAS takes them are copied.
+
+        A batch of left factors with one right factor becomes one product, if the rows lie at equal distances.
+        """
         views = [self.view_of(x) for x in e.operands]
         out = self.made(e.results[0])
         axes = e.params.get("axes")
@@ -426,7 +437,11 @@ def _mended_in_place(live: Sequence[Equation], outputs: set[Value]) -> dict[Valu
 
 
 def _factors(views: Sequence[View], batch: tuple[int, ...], fold: bool) -> tuple[View, View]:
-    """The factors of a product of batches: all rows of the left one as one matrix, if ``fold``."""
+    """The factors of a product of batches, as views for BLAS.
+
+    fold : whether all rows of the left factor are one matrix. If not, both are batches of the shape
+        ``batch``.
+    """
     lhs, rhs = views
     if not fold:
         return _spread(lhs, batch), _spread(rhs, batch)
@@ -488,7 +503,10 @@ class _Group:
         self.known.update(e.results)
 
     def read(self, v: Value, *, copied: bool = False) -> None:
-        """Add a value that is read, as an input; of a view, its equation, unless it is contiguous memory."""
+        """Add a value that the group reads: as an input, or, if it is a scattered view, by its equation.
+
+        copied : do not use a place where a view has been copied to.
+        """
         if v in self.known:
             return
         self.known.add(v)

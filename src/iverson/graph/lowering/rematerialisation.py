@@ -88,7 +88,7 @@ class _Index:
             self.put(k, group)
 
     def put(self, k: int, group: list[Equation]) -> None:
-        """Replace a round."""
+        """Replace the equations of round ``k``."""
         before, after = _reads(self.rounds[k]), _reads(group)
         for v in before - after:
             self._readers[v].discard(k)
@@ -121,7 +121,10 @@ class _Round:
     """Values of a round: those that later rounds read, and from what these can be made again.
 
     makers : the equations of cheap ops in the round, by result.
-    asked : for each later round, the results of ``makers`` that it reads. reads : the other values it reads.
+    asked : for each later round, the results of ``makers`` that it reads.
+    reads : for each later round, the memory (`_Index.root`) of the other values that it reads.
+    unwritten : values that only this round reads, so that they are written nowhere now.
+    crossing : all values in ``asked``.
     """
 
     def __init__(self, number: int, index: _Index, to_keep: set[Value], outputs: set[Value]) -> None:
@@ -181,7 +184,7 @@ class _Round:
         return total + sum(size(x) * (2 if x in self.unwritten else 1) for x in longer)
 
     def _chain(self, values: Sequence[Value], to_keep: set[Value]) -> list[Equation]:
-        """The equations of `makers` that make values which are not kept, from kept values and from others."""
+        """The equations in ``makers`` that are needed for ``values``, if the values ``to_keep`` are there."""
         targets: set[Value] = set()
         waiting = list(values)
         while waiting:

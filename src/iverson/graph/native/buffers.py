@@ -93,7 +93,7 @@ class Memory:
 
 
 def filled(out: View) -> Step:
-    """Zeros in a view."""
+    """Step that fills a view with zeros."""
     return step_builders.elementwise(out, Const(out.buffer.dtype.type(0).item(), out.buffer.dtype), {})
 
 

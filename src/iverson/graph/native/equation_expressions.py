@@ -26,9 +26,10 @@ Operands = Sequence[Any]
 
 
 def expression(equation: Equation, operands: Operands) -> Any:
-    """The result as a tensor, of the operands' tensors and numbers; None where loops cannot make it.
+    """Result of ``equation`` as a tensor expression of ``operands``: tensors, and numbers.
 
-    Nor what index notation refuses: which operands an op takes is said by its own kernel.
+    None if loops cannot compute it, or if index notation refuses it: then the op's own kernel runs and says
+    which operands it takes.
     """
     if not _is_of_numbers(equation):
         return None
@@ -39,6 +40,7 @@ def expression(equation: Equation, operands: Operands) -> Any:
 
 
 def _made(equation: Equation, operands: Operands) -> Any:
+    """Result as a tensor, by the op's ``loops`` or ``te``; None if it has neither, or gives another shape."""
     op, aval = equation.op, equation.results[0].aval
     if prod(aval.shape) == 0:
         tensor = over(te, aval, lambda: 0)

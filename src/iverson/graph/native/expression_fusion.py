@@ -33,7 +33,10 @@ class Template:
     temps: tuple[Buffer, ...]
 
     def instance(self, inputs: Sequence[View], outputs: Sequence[View], temp: Temp) -> list[Step]:
-        """The steps over these views."""
+        """The steps on these views.
+
+        temp : makes a buffer for each temporary.
+        """
         at = {f"in{k}": v for k, v in enumerate(inputs)} | {f"out{k}": v for k, v in enumerate(outputs)}
         for b in self.temps:
             at[b.name] = whole(temp(b.name, b.dtype, extents(b)))
@@ -78,6 +81,7 @@ def group_steps(
 
 
 def _template(graph: Graph) -> Template:
+    """Lower the expressions of a graph, all together."""
     inputs = [placeholder(v) for v in graph.inputs]
     tensors: dict[Value, Any] = dict(zip(graph.inputs, inputs, strict=True))
     for e in graph.equations:

@@ -34,7 +34,10 @@ def is_write(equation: Equation) -> bool:
 
 
 def steps(equation: Equation, operands: Sequence[Any], out: View, memory: Memory) -> list[Step]:
-    """The steps; operands are views, or numbers. Of a `gather_put`, ``out`` holds the array to write into."""
+    """The steps of one of `WRITES`; ``operands`` are views or numbers.
+
+    Of a `gather_put`, ``out`` must hold the array to write into before the steps run.
+    """
     params: dict[str, Any] = dict(equation.params)
     if equation.op.name == "gather_put":
         return [_put(out, *operands[1:], **params)]
@@ -45,6 +48,10 @@ def steps(equation: Equation, operands: Sequence[Any], out: View, memory: Memory
 
 
 def _put(out: View, v: View | complex, *indices: View, axes: tuple[int, ...]) -> Step:
+    """Loop that writes ``v``, a view or a number, into ``out``.
+
+    indices : the places along each of ``axes``.
+    """
     lead = broadcast_shapes("index", *(n.shape for n in indices))
     over = [Var(f"e{k}") for k in range(len(lead))]
     inner = {k: Var(f"i{k}") for k in range(len(out.shape)) if k not in axes}
@@ -65,6 +72,7 @@ def _put(out: View, v: View | complex, *indices: View, axes: tuple[int, ...]) ->
 def _last_writers(
     indices: Sequence[View], out: View, memory: Memory, *, shape: tuple[int, ...]
 ) -> list[Step]:
+    """Two loops of `last_writers`: each entry writes its number to its place, then reads the number there."""
     (count,) = out.shape
     e = Var("e")
     last = memory.temp(INT64, shape)
@@ -91,7 +99,13 @@ def _checked(
     argument: str,
     least: int | None = None,
 ) -> Step:
-    """out = x, negative entries counted from the end: each reads a 0 at its place, which there has to be."""
+    """Step that writes the indices ``x`` to ``out``, with negative ones counted from the end of ``extent``.
+
+    It also reads a 0 at each index, so that an index out of range ends the program with an error.
+
+    operation, argument : names for the error.
+    least : the lowest index that is valid; default: -``extent``.
+    """
     at = step_builders.variables(step_builders.axes(x.shape))
     index = cast(_read("x", x, at), INT64)
     position = index + _below(index, 0) * extent

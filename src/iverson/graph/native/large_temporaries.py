@@ -49,6 +49,7 @@ def gradients_together(graph: Graph) -> Graph:
 
 
 def _together(of: Expression, defined: tuple[int, ...], group: Sequence[Equation]) -> Equation:
+    """One equation that computes the gradients of all equations in ``group``, and has their results."""
     results: dict[int, Value] = {}
     for e in group:
         expression = expression_of(e.op)

@@ -83,6 +83,7 @@ class _Turned:
         self.gone: set[Value] = set()
 
     def run(self) -> Graph:
+        """The graph with ops that compute permutations of their results; itself if there are none."""
         returned = set(self.graph.outputs)
         self.readers.update(x for x in self.graph.outputs if type(x) is Value)
         equations: list[Equation] = []
@@ -103,7 +104,10 @@ class _Turned:
         return replace(self.graph, equations=remaining)
 
     def _turns(self, x: Value) -> bool:
-        """True if a value with one reader is made by an op of entries, from values of its shape."""
+        """True if a permutation of ``x`` can be computed in place of ``x``.
+
+        That is so if one elementwise op or sum makes it, from values of its shape, and it has one reader.
+        """
         e = self.makers.get(x)
         if e is None or not (e.op.elementwise or e.op is TABLE["add_n"]):
             return False
@@ -112,7 +116,10 @@ class _Turned:
         return all(y.shape in (x.shape, ()) for y in e.operands if type(y) is Value)
 
     def _made(self, x: Value, axes: tuple[int, ...], out: Value) -> list[Equation]:
-        """Equations that make the permutation of a value."""
+        """Equations that compute the permutation of ``x`` by ``axes`` in the value ``out``.
+
+        If ``x`` need not be computed any more, it is added to ``gone``.
+        """
         if not self._turns(x):
             return [Equation(TABLE["permute_dims"], (x,), {"axes": axes}, (out,))]
         e = self.makers[x]

@@ -51,7 +51,12 @@ def is_recurrence(equation: Equation) -> bool:
 
 
 def steps(equation: Equation, operands: list[View], lines: View, loop: str) -> list[Step]:
-    """The loop, of this name. ``lines`` holds the result with the axis first; operands have its shape."""
+    """The steps of a recurrence: the first line of entries, then a loop over the others.
+
+    lines : view of the result with the axis of the recurrence first.
+    operands : views of the shape of the result, with its axes in their order.
+    loop : name of the loop variable.
+    """
     rule, axis = RECURRENCES[equation.op.name], equation.params["axis"]
     count, reverse = lines.shape[0], bool(equation.params.get("reverse", False))
     by = -1 if reverse else 1

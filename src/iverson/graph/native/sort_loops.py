@@ -75,7 +75,10 @@ def _rows(v: View, axis: int) -> View:
 
 
 def _sorted(x: View, out: View, memory: Memory, descending: bool, *, whole: bool) -> list[Step]:
-    """The entries of rows in order, or (not ``whole``) their positions."""
+    """Steps of a merge sort of each row of ``x`` into ``out``.
+
+    whole : write the entries in order; if not, their positions before.
+    """
     dtype, count = x.buffer.dtype, x.shape[-1]
     flat = prod(x.shape[:-1]), count
     keys, merged = (memory.temp(dtype, flat) for _ in range(2))
@@ -103,7 +106,10 @@ def _shaped(v: View, shape: tuple[int, ...]) -> View:
 
 
 def _merge(pairs: Sequence[tuple[View, View]], level: View, descending: bool) -> Step:
-    """Runs of 2^level entries, merged two by two: of each pair of views from the first into the second."""
+    """One step of merge sort: merge neighbouring runs of 2^level entries into runs of twice that length.
+
+    pairs : the view to read from and the view to write to: of the keys, then (if wanted) of the positions.
+    """
     rows, count = pairs[0][0].shape
     row, run, i = Var("row"), Var("run"), Var("i")
     power = Load(step_builders.as_buffer("level", level), ()) + 1

@@ -32,7 +32,7 @@ def is_rows(equation: Equation) -> bool:
 
 
 def steps(equation: Equation, operands: Sequence[View], out: View) -> list[Step]:
-    """The loop. The columns of the dense matrix have to be next to each other."""
+    """The one step that computes the product. The columns of the dense matrix must be next to each other."""
     return [_Rows(operands, out, **equation.params).step()]
 
 
@@ -79,7 +79,7 @@ class _Rows:
         return step_builders.nest("rows", body, self.views, ("out",))
 
     def entries(self, line: Expr, row: Expr, j: Expr) -> Stmt:
-        """Add up the terms of a row."""
+        """Loop that adds the terms of entry (line and ``row`` in it, column ``j``) to the local ``acc``."""
         flat_line = line
         if len(self.shape) > 1:  # the lines of all matrices follow each other
             for k, v in enumerate(self.over):

@@ -36,6 +36,7 @@ class Kinds:
         return self.kinds[id(e)]
 
     def _kind(self, e: Equation) -> str:
+        """Kind of ``e``, by the first test that holds; for a view, ``views`` is extended."""
         values = [x for x in (*e.operands, *e.results) if type(x) is Value]
         if UNDEFINED in e.operands or not all(map(_is_dense, values)):
             return "library"
@@ -81,7 +82,7 @@ class Body:
 
 
 def body_of(graph: Graph) -> Body | None:
-    """A graph as a program runs it; None where one of its equations is a library step."""
+    """The body for a graph that a program can run; None if one of its equations is a library step. Cached."""
     cell: tuple[Body | None] = graph.once("as a block", lambda: (_body(graph),))
     return cell[0]
 

@@ -45,6 +45,8 @@ def view(equation: Equation, known: Mapping[Value, Strided]) -> Strided | None:
     """The result as strides over the root of the operand; None where it is new entries.
 
     Found by carrying the op out on an array of that layout, so that no op's strides are said here again.
+
+    known : the values that are found to be views so far.
     """
     op, x = equation.op, equation.operands[0] if equation.operands else None
     moves = op.entry_map.moves and op.forward is not None and len(equation.operands) == 1

@@ -68,7 +68,8 @@ PASSES: tuple[Pass, ...] = (
 def simplified(graph: Graph) -> Graph:
     """The graph after all passes, which then run on the bodies of its loops, branches and checkpoints.
 
-    Where selections begin among what is stored, some passes wait until the patterns are opened.
+    If a selection begins at stored entries, the passes from `entries` on are left out: they run on the graph
+    on entries and index arrays that sparse lowering makes.
     """
     for run in PASSES:
         if run is entries and is_of_stored(graph):

@@ -71,7 +71,10 @@ _LOOPS = {"while": ("condition", "body"), "scan": ("body",)}
 
 
 def _with_fewer_carries(e: Equation, replacements: dict[Value, Operand]) -> Equation:
-    """A loop whose operands and carries are all different; adds its dropped results to ``replacements``."""
+    """A loop without operands and carries that are equal to others; any other equation as it is.
+
+    Results that are dropped are added to ``replacements``.
+    """
     if e.op.name not in _LOOPS or len(set(map(exact, e.operands))) == len(e.operands):
         return e
     graphs = {name: e.params[name] for name in _LOOPS[e.op.name]}
@@ -118,8 +121,10 @@ def _scan_key(e: Equation) -> Any:
 
 
 def _scanned_once(a: Equation, b: Equation, replacements: dict[Value, Operand]) -> Equation | None:
-    """A scan that does what two of the same operands do, if a step takes the same carries to the same ones;
-    adds the results of the second one to ``replacements``."""
+    """One scan in place of the scans ``a`` and ``b`` of the same operands; None if their carries differ.
+
+    Results of ``b`` that it computes already are added to ``replacements``.
+    """
     body, other, carry = a.params["body"], b.params["body"], a.params["carry"]
     inside: dict[Value, Operand] = {}
     equations = (*body.equations, *opened(other, body.inputs, inside))

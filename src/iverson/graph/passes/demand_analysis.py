@@ -55,9 +55,10 @@ def _bounded(x: Value, supports: dict[Value, Entries]) -> Aval:
 
 
 def demanded(graph: Graph) -> tuple[list[Equation], dict[Value, Entries], dict[Value, Entries]]:
-    """The equations, with loops shortened to what is read of them; the demand of each value; supports.
+    """Three things: the equations, the demand of each value, and the support of each value (`supports_of`).
 
-    Nothing is read of a value that has no demand.
+    Loops among the equations are shortened to what is read of them. Nothing is read of a value that has no
+    demand.
     """
     supports = supports_of(graph)
     demand_of: dict[Value, Entries] = {x: FULL for x in graph.outputs if type(x) is Value}
@@ -90,7 +91,12 @@ def met(need: Entries, v: Value, support: Entries) -> Entries:
 
 
 def _of_operands(equation: Equation, where: list[Entries], supports: dict[Value, Entries]) -> list[Entries]:
-    """Demand on each operand: the entries that those of the results depend on; FULL for numbers."""
+    """Demand on each operand: the entries that the demanded entries of the results depend on.
+
+    It is FULL for numbers.
+
+    where : the demand of each result.
+    """
     operands, (first, *remaining) = equation.operands, where or [NOTHING]
     if first is NOTHING and all(need is NOTHING for need in remaining):
         return [FULL if has_effect(equation) else NOTHING] * len(operands)
@@ -136,6 +142,7 @@ def demands(graph: Graph) -> Graph:
 
 
 def _with_zeros(graph: Graph) -> Graph:
+    """The graph with zeros for operands of which nothing is read, found in one walk over the graph."""
     zeros: dict[Any, Value] = {}
     known_zero = {v for v, constant in graph.constants if type(constant) is Zero}
     short, demand_of, supports = demanded(graph)

@@ -77,7 +77,11 @@ class GraphNamespace(Namespace):
         return F.embed(x, key=region.slices, shape=shape)
 
     def select(self, x: Value) -> Value:
-        """The selection made, once; with its axes in another order, it is a view of that."""
+        """The handle of the selection with its condition applied; anything but a selection as it is.
+
+        It is computed once and kept in ``x``. A selection that is a permutation of another one permutes the
+        handle of that.
+        """
         if type(x) is not Bracket or x.is_made:
             return x if type(x) is not Bracket else x.values
         if type(x.values) is Box:
@@ -105,7 +109,10 @@ class GraphNamespace(Namespace):
         return condition
 
     def meets(self, a: Value, b: Value) -> Value:
-        """Mask of rows with any entry and columns with any: an exact mask would cost one more product."""
+        """Mask of the rows of ``a`` and the columns of ``b`` that hold any entry.
+
+        It may hold at more pairs than needed: an exact mask would cost one more product.
+        """
         rows, columns = (F.any(x, axis=(x.ndim + k,), keepdims=True) for x, k in ((a, -1), (b, -2)))
         return F.logical_and(rows, columns)
 
@@ -124,11 +131,17 @@ class GraphNamespace(Namespace):
         return F.along(pattern, axis)
 
     def product(self, op: Op, a: Value, b: Value, params: Params) -> tuple[Value, bool | None]:
-        """The product of the selected factors; if it is not finite, the sum of the terms that are held."""
+        """The product of the selected factors; if it is not finite, the sum of the terms that are held.
+
+        Also returns what `without_absent_terms` says of it.
+        """
         return without_absent_terms(self, op, a, b, params)
 
     def apart(self, x: Bracket) -> Bracket:
-        """The same of values that are seen as put in place no more, so that a second pass finds none."""
+        """A copy of the selection ``x`` that is not traced back to an `embed` any more.
+
+        So when the pass runs again, it finds no place that these values were put in.
+        """
         there = value_of(x.condition)
         condition = x.condition if isinstance(there, Traced) else make_handle(to_strided(there))
         values, condition = (F.to_dense(v) for v in (x.values, condition))

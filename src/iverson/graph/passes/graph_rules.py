@@ -60,7 +60,10 @@ def _where_held(N: Namespace, _op: Op, values: Values, _params: Params, _need: E
 
 
 def lines(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
-    """A reduction, or an op along axes, of the lines that are read."""
+    """Rule of reductions and of ops along axes: only the lines that are read are computed.
+
+    NotImplemented if all is read, or there are several operands.
+    """
     out = N.aval(op, values, params)
     where = plain(need, out.shape)
     if not isinstance(where, Boxed) or len(values) != 1:
@@ -75,10 +78,11 @@ def lines(N: Namespace, op: Op, values: Values, params: Params, need: Entries = 
 
 
 def in_notation(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """A derivative in index notation, linear in its first operand; held where any entry it is made of is.
+    """Rule of a derivative in index notation that is linear in its first operand, a selection.
 
-    What is made of one entry is computed of all values, what adds up entries of those that are held: term by
-    term where a factor may be infinite.
+    The result is a selection of the entries to which at least one entry that is held contributes. If each
+    comes from one entry, all values are computed; if entries are added up, only those that are held (term by
+    term where a factor may be infinite). NotImplemented for other ops and operands.
     """
     expression = expression_of(op)
     if expression is None or not expression.linear or not values or type(values[0]) is not Bracket:

@@ -46,6 +46,7 @@ def _has_halves(graph: Graph) -> bool:
 
 
 def _widened(m: Match) -> After:
+    """Write the equation in float32, with conversions around it; None if it computes in no half precision."""
     e, writer = m.equation, m.writer
     if not _computes_in_half(e):
         return None

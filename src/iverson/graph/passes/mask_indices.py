@@ -31,7 +31,7 @@ def _flat(w: Writer, x: Value) -> Value:
 
 
 def _ranks(w: Writer, mask: Value) -> Value:
-    """Number of the entry at each place of the flat mask, for places where the mask holds."""
+    """For each place of the flat mask, how many places before it hold; used only where the mask holds."""
 
     def make() -> Value:
         flags = w.write("astype", _flat(w, mask), dtype=_INT)
@@ -41,7 +41,10 @@ def _ranks(w: Writer, mask: Value) -> Value:
 
 
 def _places(w: Writer, mask: Value, count: int) -> Value:
-    """Place of each entry in the flat mask; other places are written beyond the last, then cut off."""
+    """The places of the flat mask that hold, in order, as an array of ``count`` integers.
+
+    Places that do not hold are written beyond the last entry, which is then cut off.
+    """
 
     def make() -> Value:
         at = w.write("where", _flat(w, mask), _ranks(w, mask), count)

@@ -59,7 +59,7 @@ def _inner(graph: Graph, writer: Writer) -> set[Value]:
 
 
 def _is_product(e: Equation) -> bool:
-    """A product of two dense matrices."""
+    """True if an equation is a product of two dense matrices."""
     return e.op.name == "matmul" and all(
         type(x) is Value and len(x.shape) == 2 and x.aval.support is FULL and x.dtype == e.results[0].dtype
         for x in e.operands
@@ -67,7 +67,10 @@ def _is_product(e: Equation) -> bool:
 
 
 def _product_of(writer: Writer, x: Operand) -> tuple[Equation, bool] | None:
-    """The product that a factor is, and whether it is transposed, if nothing else reads it."""
+    """The product that a factor is, and whether it is transposed.
+
+    None if it is no product, or if something else reads it too.
+    """
     transpose = writer.by(x, "permute_dims", alone=True)
     transposed = transpose is not None and transpose.params["axes"] == (1, 0)
     source = transpose.operands[0] if transpose is not None and transposed else x
@@ -76,7 +79,10 @@ def _product_of(writer: Writer, x: Operand) -> tuple[Equation, bool] | None:
 
 
 def _chain(writer: Writer, e: Equation, transposed: bool) -> tuple[list[Factor], Order]:
-    """The factors of a product from left to right, and the order in which they are multiplied now."""
+    """The factors of a product from left to right, and the order in which they are multiplied now.
+
+    transposed : whether the factors are of the transposed product.
+    """
     factors: list[Factor] = []
     orders: list[Order] = []
     for x in e.operands[::-1] if transposed else e.operands:

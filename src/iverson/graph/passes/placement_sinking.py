@@ -14,6 +14,7 @@ from iverson.graph.passes.rewriting import WRITTEN, After, Match, Rewriting, Wri
 
 
 def _placed_once(m: Match) -> After:
+    """Write a sum in which terms that are embedded at one place are added first; None if no two terms are."""
     writer, e = m.writer, m.equation
     at: dict[str, list[Equation]] = {}
     terms: list[Value | list[Equation]] = []
@@ -39,7 +40,10 @@ def _placed_once(m: Match) -> After:
 
 
 def _placed(writer: Writer, parts: list[Equation], result: Value | None) -> Value:
-    """One term, the sum of those that stand at one place."""
+    """One term of a sum in place of the equations ``parts``, which all embed at one place.
+
+    It embeds the sum of their operands there.
+    """
     first = parts[0]
     if len(parts) == 1:
         return first.results[0]

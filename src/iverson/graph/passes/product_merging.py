@@ -36,7 +36,7 @@ def _is_sum(e: Equation) -> bool:
 
 
 def _of_one_factor(m: Match) -> After:
-    """Terms that share a factor are multiplied with it once."""
+    """Write a sum in which terms that share a factor are multiplied with it once; None if no two terms do."""
     writer, e = m.writer, m.equation
     terms = _folded(writer, e.operands, e.where) if _is_sum(e) else None
     if terms is None:
@@ -99,6 +99,7 @@ def _shared(writer: Writer, terms: Sequence[Any], side: int, where: Where | None
 
 
 def _of_one_line(m: Match) -> After:
+    """Write a product of one row (or column), broadcast, if all rows of a factor are equal; else None."""
     a, b = m["a"], m["b"]
     if not _is_dense(a) or not _is_dense(b):
         return None
@@ -114,6 +115,7 @@ def _of_one_line(m: Match) -> After:
 
 
 def _of_many_vectors(m: Match) -> After:
+    """Write a matrix times a batch of vectors as one product of matrices; None for other products."""
     a, b, writer, e = m["a"], m["b"], m.writer, m.equation
     if not _is_dense(a) or not _is_dense(b):
         return None

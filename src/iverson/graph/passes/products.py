@@ -21,8 +21,11 @@ from iverson.layouts import Bracket
 def without_absent_terms(
     N: Namespace, op: Op, a: Value, b: Value, params: Params
 ) -> tuple[Value, bool | None]:
-    """The product of the selected factors, with a branch for one that is not finite; and whether what is left
-    out is zero. Rows of a and columns of b that are left out as a whole are not looked at."""
+    """The product of the selected factors, with a branch that repairs it if it is not finite.
+
+    Also returns True if the product is zero where it has no terms, and False if whole rows of ``a`` or
+    columns of ``b`` are left out: then they are left out of the product, too, and are not tested.
+    """
     lhs, rhs = N.select(a), N.select(b)
     out = N.bind(op, (lhs, rhs), params)
     present = [_varying(N, x, axis) for x, axis in ((a, -1), (b, -2))]
@@ -33,10 +36,12 @@ def without_absent_terms(
 
 
 def _mended(out: Handle, a: Handle, b: Handle, masks: Sequence[Handle | None]) -> Any:
-    """A product that is made again by terms if it, or a smaller factor without a mask, is not finite.
+    """The product ``out`` by the op `mended`: it is computed again by terms if a test finds an inf or nan.
 
-    masks : of a and of b, where they are held; None if that is everywhere. In the branch it is made again
-        from what conditions compare.
+    The test is on the smallest of ``out`` and the factors without a mask.
+
+    masks : of a and of b, where they are held; None if that is everywhere. The second computation makes masks
+        again from what their conditions compare.
     """
     level: Any = value_of(out)._level
     with level.region() as equations:
@@ -54,7 +59,10 @@ def _mended(out: Handle, a: Handle, b: Handle, masks: Sequence[Handle | None]) -
 
 
 def _by_terms(a: Handle, b: Handle, there: Sequence[Handle | None]) -> Any:
-    """The product as a sum of the terms whose factors are both held."""
+    """The product as a sum of the terms whose factors are both held.
+
+    there : the masks of ``a`` and ``b``; None if all is held.
+    """
     of_a, of_b = (
         None if x is None else F.expand_dims(x, axis=(axis,))
         for x, axis in zip(there, (len(a.shape), len(b.shape) - 2), strict=True)

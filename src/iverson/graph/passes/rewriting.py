@@ -183,7 +183,10 @@ def _name(pattern: ast.Call) -> str:
 def _matches(
     pattern: ast.Call, e: Equation, writer: Writer, names: dict[str, Operand], inner: list[Equation]
 ) -> bool:
-    """True if an equation is as a pattern says; then ``names`` has its operands."""
+    """True if ``e`` matches ``pattern``.
+
+    If so, ``names`` gets its operands by the pattern's names, and ``inner`` the equations that made operands.
+    """
     parts, operands = pattern.args, e.operands
     if type(parts[0]) is ast.Starred:
         names[parts[0].value.id] = operands  # type: ignore[attr-defined]

@@ -98,6 +98,7 @@ class _Reader(Writer):
         self.keep(e)
 
     def _is_cut(self, x: AnyOperand | None) -> TypeGuard[Value]:
+        """True if ``x`` is not read as a whole, and its parts can be computed from parts of its operands."""
         return type(x) is Value and self.shares[x] < 1 and _from_stored(self.made.get(x))
 
     def _read(self, x: Operand, how: Equation, **params: Any) -> Operand:
@@ -145,7 +146,11 @@ class _Reader(Writer):
         return result
 
     def _of_product(self, e: Equation, how: Equation) -> Any:
-        """Rows, columns or single entries of a product of a sparse matrix and an array, at index arrays."""
+        """Result of the gather ``how`` on a product ``e`` of a sparse matrix and an array.
+
+        It reads rows, columns or single entries. None for other factors and indices, and if so many entries
+        are read (`FEW`) that computing them one by one takes longer than the product.
+        """
         (a, b), axes, indices = e.operands, how.params["axes"], how.operands[1:]
         if any(type(n) is not Value or len(n.shape) != 1 for n in indices) or _is_sparse(a) == _is_sparse(b):
             return None
@@ -163,7 +168,7 @@ class _Reader(Writer):
         return self.write("permute_dims", product, where=how.where, axes=(1, 0))
 
     def _of_lines_at(self, e: Equation, how: Equation, axis: int) -> Value:
-        """All entries of lines at an index array."""
+        """Result of the gather ``how`` of rows or columns (``axis``) of a product, entry by entry."""
         count, across = how.results[0].shape
         every = self.constant(np.arange(across))
         flat = []
@@ -196,7 +201,11 @@ class _Reader(Writer):
         }
 
     def _of_lines(self, e: Equation, how: Equation) -> Any:
-        """Lines of a product, a sum or an elementwise result, from slices; then axes at an integer go."""
+        """Slice ``how`` of the product, sum or elementwise result ``e``, from slices of its operands.
+
+        Integers in the key are read as slices of one entry first; their axes are removed at the end. None if
+        a key has other items, or an operand has no such slice.
+        """
         (out,) = e.results
         key = how.params["key"]
         if not _is_of_axes(key, out.shape):

@@ -110,7 +110,10 @@ def _is_in_box(x: Operand) -> bool:
 
 
 def _cut(graph: Graph) -> tuple[Graph, bool]:
-    """The graph with each value cut to the meet of its support and demand; whether any was cut or is zero."""
+    """The graph with each value cut to the meet of its support and demand.
+
+    Also returns True if any value was cut, or found to be zero.
+    """
     with _Parts("entries") as level, recording(False):
         level.inputs = list(graph.inputs)
         level.constants = list(graph.constants)
@@ -162,6 +165,7 @@ class _Parts(Trace):
         )
 
     def _bound(self, op: Op, args: tuple[LayoutValue | complex, ...], params: Params) -> Any:
+        """Result of an op; a part or placement that was written before is not written again."""
         if op.name not in _PLACING:
             return super().bind(op, args, params)
         x = self.operand(args[0])
@@ -265,7 +269,7 @@ class _Walk:
         self.has_new_zeros = False
 
     def of(self, x: AnyOperand) -> Any:
-        """Form of an operand in this walk."""
+        """Form of an operand in this walk: a handle, a box or selection of handles, or a number."""
         if type(x) is not Value:
             return x
         if x not in self.known:
@@ -312,7 +316,10 @@ class _Walk:
         return self._made[x]
 
     def begun(self, x: AnyOperand) -> Any:
-        """Operand beside stored ones: a selection as a `bracket`, made where their entries are computed."""
+        """Handle of an operand of an op that also has stored operands.
+
+        A selection is handed over as a `bracket`, which is carried out where the stored entries are computed.
+        """
         operand = self.of(x)
         if type(operand) in _PARTIAL:
             operand = everything(GRAPHS, GRAPHS.as_selection(operand))
@@ -321,6 +328,10 @@ class _Walk:
         return F.bracket(operand.condition, operand.values, negated=operand.negated)
 
     def equation(self, e: Equation) -> None:
+        """Write the equation, or find its results by a rule on partial values; ``known`` gets the results.
+
+        Results that are empty, or of which nothing is demanded, are not computed.
+        """
         if all(0 in v.shape and not _is_sparse(v) for v in e.results) and is_pure(e):
             self.known.update((v, make_handle(np.empty(v.shape, v.dtype))) for v in e.results)
             return
@@ -372,8 +383,13 @@ class _Walk:
         return None
 
     def _is_beside_stored(self, e: Equation, result: Handle | Bracket | BoxLayout | None) -> bool:
-        """True if an op of entries has a stored operand, or a selection beside one that follows from a stored
-        value: which entries both leave out is known where entries are values themselves."""
+        """True if an elementwise op or sum must wait until stored entries are values themselves.
+
+        That is so if it has a stored operand, or a selection beside a value that follows from a stored one:
+        only then is it known which entries both leave out.
+
+        result : the result that a rule gave; None if no rule did.
+        """
         if e.op.name in TAKEN_APART or not (e.op.elementwise or e.op is TABLE["add_n"]):
             return False
         if result is None:

@@ -77,8 +77,13 @@ class Valid:
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """An input of the core that says of each line along axes of a pattern's array, in which place the first
-    entry is that is not stored: the line's length where all are."""
+    """An input of the core: for each line of a pattern's array, the first place that is not stored.
+
+    It is the line's length if the whole line is stored.
+
+    axis : the axes along which the lines are.
+    count : number of lines.
+    """
 
     pattern: Pattern
     axis: tuple[int, ...]
@@ -108,8 +113,11 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True)
 class Into:
-    """An input of the core that says, for each entry of a pattern, which entry of another it goes into where
-    all but some axes are summed: there is one for each."""
+    """An input of the core: for each entry of ``at``, the number of the entry of ``into`` to add it to.
+
+    Both are patterns. The sum is over all axes of ``at`` but ``kept``; ``into`` has an entry for each of
+    them.
+    """
 
     at: Pattern
     into: Pattern
@@ -194,8 +202,13 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """An input of the core that says, for each entry of a pattern, which entry of one of some others it is,
-    -1 for none: the same entry of the tensor, or the one that an op moves there."""
+    """An input of the core: for each entry of the pattern ``at``, the number of an entry of ``of[which]``.
+
+    It is the entry at the same place, or, with ``move``, the one that the op moves to this place. It is -1 if
+    there is none.
+
+    dense : extents of the axes behind the pattern's own, if slices are stored.
+    """
 
     at: Pattern
     of: tuple[Pattern, ...]
@@ -289,6 +302,7 @@ class OnPatterns:
 
 
 def _taken(take: Take, values: Sequence[LayoutValue], binding: Binding) -> Any:
+    """Value for one input of the core, from the ``values`` and the ``binding`` of a call."""
     if type(take) is Given:
         return values[take.number]
     if type(take) is Beyond:

@@ -43,8 +43,8 @@ def _axes(e: Equation) -> tuple[int, ...]:
 class Lines(StoredLines):
     """The lines along some axes of a pattern's array, numbered in order.
 
-    at : the line of each entry. full : how many entries each line has. number : how many of them are stored,
-    `None` until asked for.
+    at : the line of each entry.
+    full : how many entries each line has, stored or not.
     """
 
     def __init__(self, o: Opening, p: Pattern, axis: tuple[int, ...], dtype: DType) -> None:
@@ -126,7 +126,10 @@ def _wide(o: Opening, x: Value) -> Value:
 
 
 def summed(o: Opening, e: Equation) -> bool:
-    """Sums of all entries, or of those of lines, as an array."""
+    """Rule of `sum`: the sum of all entries, or of those of each line.
+
+    The result is an array, or is stored on the pattern that the graph has for it. False if no rule applies.
+    """
     if not _is_of_lines(e):
         return _as_it_is(o, e) or _to_stored(o, e)
     (x,) = e.operands
@@ -141,7 +144,11 @@ def summed(o: Opening, e: Equation) -> bool:
 
 
 def summed_of_stored(o: Opening, e: Equation) -> bool:
-    """Sums of a cotangent: where zeros last, those of lines without entries are left out."""
+    """Rule of `sum_of_stored`, the sum of a cotangent: as `summed`.
+
+    If zeros of the operand last (`Opening.lasting`), the result is a selection without the lines that store
+    no entry. False if `summed` does not apply.
+    """
     if not summed(o, e):
         return False
     (x,), (v,) = e.operands, e.results
@@ -160,7 +167,7 @@ def summed_of_stored(o: Opening, e: Equation) -> bool:
 
 
 def _as_it_is(o: Opening, e: Equation) -> bool:
-    """A reduction of no axis: its result has the operand's entries."""
+    """Rule of a reduction over no axis: the result has the operand's entries. False for other reductions."""
     (x,), (v,) = e.operands, e.results
     if _axes(e) or not (is_stored(x) and is_stored(v)) or pattern_of(x).ndim != pattern_of(v).ndim:
         return False
@@ -169,7 +176,10 @@ def _as_it_is(o: Opening, e: Equation) -> bool:
 
 
 def _to_stored(o: Opening, e: Equation) -> bool:
-    """Sums of lines that are stored where any of their entries is."""
+    """Rule of sums of lines with a stored result, which has an entry where a line has any.
+
+    False for other reductions.
+    """
     (x,), (v,) = e.operands, e.results
     if not (is_stored(x) and is_stored(v)) or pattern_of(x).ndim != len(x.shape):
         return False
@@ -181,7 +191,10 @@ def _to_stored(o: Opening, e: Equation) -> bool:
 
 
 def _opened(o: Opening, e: Equation, kinds: str = "f") -> tuple[Lines, Value] | None:
-    """The lines that an equation reduces and their entries, numbers of these kinds, each stored once."""
+    """The lines that an equation reduces, and the entries of its first operand.
+
+    None if its dtype is of no kind in ``kinds``, it may store an entry twice, or it is empty.
+    """
     x: Any = e.operands[0]
     p = pattern_of(x)
     if x.dtype.kind not in kinds or not p.distinct or 0 in x.shape:
@@ -191,7 +204,10 @@ def _opened(o: Opening, e: Equation, kinds: str = "f") -> tuple[Lines, Value] | 
 
 
 def _by_rule(o: Opening, e: Equation) -> bool:
-    """Write a reduction by the rule that eager code uses too."""
+    """Rule of reductions in `LINE_RULES`: write them by the rule that eager code uses too.
+
+    False for operands to which it does not apply.
+    """
     kinds, rule, _ = LINE_RULES[e.op.name]
     if not _is_of_lines(e):
         return _as_it_is(o, e) if e.op.name in ("max", "min", "prod") else False
@@ -200,7 +216,7 @@ def _by_rule(o: Opening, e: Equation) -> bool:
 
 
 def _cross_entropy(o: Opening, e: Equation) -> bool:
-    """Write a reduction by the rule that eager code uses too."""
+    """Rule of `cross_entropy` of stored entries with class numbers; False for other operands."""
     (x, classes), axis = e.operands, e.params["axis"]
     if not _of_entries(x) or type(classes) is not Value or (operands := _opened(o, e)) is None:
         return False
@@ -212,7 +228,10 @@ def _cross_entropy(o: Opening, e: Equation) -> bool:
 
 
 def _segment_max(o: Opening, e: Equation) -> bool:
-    """The largest of the slices in each segment, where entries that are not stored are 0."""
+    """Rule of `segment_max`: the largest of the slices in each segment, where entries not stored are 0.
+
+    False for operands to which it does not apply.
+    """
     x, ids = e.operands
     if not _of_entries(x) or type(ids) is not Value or x.dtype.kind != "f" or 0 in x.shape:
         return False
@@ -221,7 +240,10 @@ def _segment_max(o: Opening, e: Equation) -> bool:
 
 
 def _scatter_add(o: Opening, e: Equation) -> bool:
-    """Stored entries added to an array, at places that index arrays name for slices."""
+    """Rule of `scatter_add` of stored entries into an array; index arrays name the places of slices.
+
+    False for operands to which it does not apply.
+    """
     x, *ids = e.operands
     (v,), axes = e.results, e.params["axes"]
     if not is_stored(x) or pattern_of(x).ndim < len(x.shape) or is_stored(v):
@@ -249,7 +271,11 @@ def _of_entries(x: AnyOperand) -> bool:
 
 
 def _shares(o: Opening, e: Equation) -> bool:
-    """1/n at the n entries of a line that attain its extremum, nan at those that are nan, at a pattern."""
+    """Rule of `extremum_shares_at`, whose result is at the entries of a pattern.
+
+    It is 1/n at the n entries of a line that attain its extremum, and nan at those that are nan. False for
+    operands to which it does not apply.
+    """
     (x,), p, axis = e.operands, e.params["pattern"], e.params["axis"]
     if not is_stored(x) and x.aval.support is not NOTHING and p.ndim == len(x.shape):
         every = o.bind("extremum_shares", o.given(x), axis=axis, largest=e.params["largest"])

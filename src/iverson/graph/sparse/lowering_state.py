@@ -71,7 +71,10 @@ def pattern_of(v: Value) -> Any:
 
 
 def read_on(graph: Graph) -> dict[Any, Pattern]:
-    """Values that are read on one pattern alone, each with its pattern; they may have entries elsewhere."""
+    """Dense values of which all readers read the entries on one pattern alone; each with this pattern.
+
+    Their entries elsewhere need not be computed.
+    """
     patterns: dict[Any, Pattern] = {}
     excluded = set(graph.outputs)
     for e in reversed(graph.equations):
@@ -108,10 +111,13 @@ class _Ops:
 class Opening:
     """State of the lowering of one graph: the new graph so far.
 
-    entries : the entries of each open value. now : the dense value in place of a value of the graph.
-    whole : sparse values that exist packed. converted : dense values to convert, with the parameters.
+    entries : for each sparse value that was opened, the value that holds its entries.
+    now : the dense value in place of a value of the graph.
+    whole : sparse values that exist packed, as the graph has them.
+    converted : dense values to convert to a layout when a call returns them, with the parameters.
     carried : patterns of values of which the graph does not say that they are stored.
     takes : inputs of the new graph, by what a call computes for them.
+    held : constants that follow from patterns, by what they are.
     bounded : the pattern whose capacity an extent is.
     rules_of : rules to try for an equation, in order: each returns True if it wrote native equations.
     """
@@ -146,13 +152,13 @@ class Opening:
         return values
 
     def left_out(self, entries: Value, places: Value) -> Value:
-        """Entries read at places, as a selection of those that are stored: the places of at least 0."""
+        """Entries that were read at ``places``, as a selection without those of which the place is -1."""
         there = self.bind("greater_equal", places, 0)
         there = self.reshaped(there, (*places.shape, *(1,) * (len(entries.shape) - 1)))
         return self.bind("bracket", there, entries, negated=False)
 
     def inside(self, body: Graph) -> Opening:
-        """State for a graph inside this one."""
+        """New state for lowering ``body``, a graph inside this one, with the same rules and capacities."""
         return Opening(body, self.bounded, self.rules_of)
 
     def run(self) -> OnPatterns:
@@ -212,11 +218,16 @@ class Opening:
                 replacements.update(there)
 
     def native(self, e: Equation) -> bool:
-        """True if a rule wrote an equation as native ones."""
+        """Try the rules for ``e``, in order; True if one of them wrote it as native equations."""
         return any(rule(self, e) for rule in self.rules_of(e))
 
     def bound(self, outputs: Sequence[Operand]) -> None:
-        """Guard the equations from entries beyond those of patterns."""
+        """Change the equations so that entries beyond those of patterns (padding) take no part in results.
+
+        Masks of the patterns' own entries become inputs, if they are read.
+
+        outputs : the outputs of the new graph.
+        """
         valid = {
             n: self.takes.get(Valid(s, n)) or Value(Aval((n,), np.dtype(bool)))
             for n, s in self.bounded.items()
@@ -230,7 +241,10 @@ class Opening:
                 self.takes[Valid(self.bounded[n], n)] = mask
 
     def tell_beyond(self, outputs: Sequence[Operand], gives: list[Any]) -> None:
-        """Mark inputs and outputs that have an axis with more than the entries of a pattern."""
+        """Mark inputs and outputs that have an axis of entries with padding; calls pad and trim these.
+
+        gives : the form of each output (`OnPatterns.gives`), changed in place.
+        """
         bounded = self.bounded
         for take, v in list(self.takes.items()):
             if type(take) is Given and (k := entry_axis(v, bounded)) is not None:
@@ -246,7 +260,10 @@ class Opening:
     # --- values -----------------------------------------------------------------------------------
 
     def given(self, x: Operand) -> Operand:
-        """An operand for equations that take packed values."""
+        """Operand for an equation that takes values as the graph has them: dense, or sparse and packed.
+
+        If ``x`` is open, the equation that packs its entries is written first.
+        """
         if type(x) is not Value or x in self.now:
             return self.now.get(x, x) if type(x) is Value else x
         if x in self.carried:
@@ -272,7 +289,7 @@ class Opening:
         self.whole.update(e.results)
 
     def dense(self, x: Operand) -> Operand:
-        """An operand with every entry."""
+        """An operand as an array with every entry; stored entries that are a selection give a selection."""
         if not is_stored(x):
             return self.given(x)
         out = self.spread(self.among_zeros(x), pattern_of(x), x.shape)
@@ -286,8 +303,10 @@ class Opening:
         return self.spread(left_out, pattern_of(x), x.shape)
 
     def among_zeros(self, x: Value) -> Value:
-        """The entries of a sparse value, to be put, or added up, among its zeros: without a selection, where
-        these zeros do not last."""
+        """The entries of a sparse value, for use among its zeros: to be put into an array, or added up.
+
+        A selection is carried out if these zeros do not last (`lasting`).
+        """
         entries = self.open(x)
         return self.bind("selected", entries) if self.selects and x not in self.lasting else entries
 
@@ -302,7 +321,7 @@ class Opening:
         return self.bind("permute_dims", array, axes=(p.ndim, *range(p.ndim)))
 
     def open(self, v: Value) -> Value:
-        """The entries of a sparse value: (count, *dense axes)."""
+        """The entries of a sparse value, an array (count, *dense axes); a value is opened once."""
         entries = self.entries.get(v)
         if entries is None:
             entries = self.entries[v] = self._opened(v)
@@ -324,7 +343,7 @@ class Opening:
         return entries
 
     def turned(self, p: Pattern, entries: Value) -> Value:
-        """The entries of a value in the order of the transposed pattern: those of blocks are turned."""
+        """Entries of a value in the order of the transposed pattern: blocks are transposed, others stay."""
         if not p.blocksize:
             return entries
         dense = entries.shape[1:]
@@ -337,6 +356,7 @@ class Opening:
         return [self.along(p, k) for k in range(p.ndim)]
 
     def along(self, pattern: Pattern, axis: int) -> Value:
+        """The index of each entry along ``axis``: an input if the pattern is a symbol, else a constant."""
         p, key = pattern, Along(pattern, axis)
         if isinstance(p, PatternSymbol):
             return self.takes.setdefault(key, Value(Aval((p.count,), p.index_dtype)))
@@ -347,11 +367,15 @@ class Opening:
         return self.held[key]
 
     def rows(self, p: Pattern) -> list[Value]:
-        """A pattern by rows: what `stored_product` reads before and after its dense factor."""
+        """Index arrays of a pattern by rows: starts and columns, and an order.
+
+        The order says which entry is next by rows; it is missing if the entries are in this order.
+        """
         parts = (0, 1) if p.by_rows else (0, 1, 2)
         return [self.of_rows(Rows(p, k)) for k in parts]
 
     def of_rows(self, key: Rows) -> Value:
+        """The array that ``key`` describes: an input if the pattern is a symbol, else a constant."""
         p = key.pattern
         if isinstance(p, PatternSymbol):
             return self.takes.setdefault(key, Value(Aval(key.shape, p.index_dtype)))
@@ -362,7 +386,11 @@ class Opening:
         return self.held[key]
 
     def on_all_axes(self, p: Pattern, shape: tuple[int, ...]) -> Pattern:
-        """The pattern of the single entries in the slices that a pattern stores, of arrays of this shape."""
+        """The pattern of the single entries in the slices that ``p`` stores, of arrays of this shape.
+
+        If it has a capacity, that is added to ``bounded``; PatternRead if the graph has an extent of this
+        number.
+        """
         flat = p.of_entries(shape[p.ndim :])
         if isinstance(flat, PatternSymbol) and flat.capacity and flat.count not in self.bounded:
             if flat.count in numbers(self.graph):
@@ -385,8 +413,10 @@ class Opening:
         return self.held[key]
 
     def at(self, x: Value, p: Pattern) -> Value | None:
-        """The entries of a sparse value at a pattern over the same axes, or over all of those that it is
-        broadcast to; None at others."""
+        """The entries of a sparse value at the pattern ``p``; None if that cannot be written.
+
+        ``p`` has the axes of the value's own pattern, or all axes that the value is broadcast to.
+        """
         pattern = pattern_of(x)
         if pattern is p:
             return self.open(x)
@@ -400,6 +430,7 @@ class Opening:
         return self.bind(stored_read, self.open(x), places, flat=True)
 
     def at_places(self, key: Places) -> Value:
+        """The array that ``key`` describes: an input if one of its patterns is a symbol, else a constant."""
         aval = Aval((key.at.count,), np.dtype(np.int64))
         if any(isinstance(p, PatternSymbol) for p in (key.at, *key.of)):
             return self.takes.setdefault(key, Value(aval))
@@ -409,7 +440,11 @@ class Opening:
         return self.held[key]
 
     def operand(self, take: Any, operands: Sequence[Operand]) -> Operand:
-        """Value for an input of a graph inside, whose equation has these operands; None if there is none."""
+        """Operand, in this graph, for an input of a graph inside; None if there is none.
+
+        take : what the input of the graph inside is.
+        operands : those of the equation that runs that graph.
+        """
         if type(take) is Given:
             return self.dense(operands[take.number])
         if type(take) is Along:

@@ -69,7 +69,10 @@ def _turned(ndim: int) -> tuple[int, ...]:
 
 
 def sampled_product(o: Opening, e: Equation) -> bool:
-    """Entries of a product: of arrays, or of a sparse matrix and an array, row by row of that."""
+    """Rule of `sampled_product`: entries of a product of arrays, or of a sparse matrix and an array.
+
+    False for operands to which it does not apply.
+    """
     a, b = e.operands
     p = e.params["pattern"]
     if (is_stored(a) and is_stored(b)) or NOTHING in (a.aval.support, b.aval.support):
@@ -82,7 +85,10 @@ def sampled_product(o: Opening, e: Equation) -> bool:
 
 
 def product_at(o: Opening, e: Equation) -> bool:
-    """Entries of a product with a sparse matrix, at places that are computed: row by row of that."""
+    """Rule of `product_at`: entries, at computed places, of a product with a sparse matrix.
+
+    False if the matrices or places are in batches.
+    """
     return _of_rows(o, e, list(map(o.given, e.operands[2:])))
 
 
@@ -96,7 +102,10 @@ def _of_rows(o: Opening, e: Equation, at: Sequence[Value]) -> bool:
 
 
 def kron_sampled(o: Opening, e: Equation) -> bool:
-    """The sums over the entries of one factor, at those of a pattern of the other."""
+    """Rule of `kron_sampled`: for each entry of the pattern, the sum over the entries of the other factor.
+
+    False for operands to which it does not apply.
+    """
     (g, other), p, of = e.operands, e.params["pattern"], e.params["of"]
     if NOTHING in (g.aval.support, other.aval.support) or p.ndim != len(g.shape):
         return False
@@ -116,7 +125,10 @@ def kron_sampled(o: Opening, e: Equation) -> bool:
 
 
 def _place(o: Opening, p: Pattern, q: Pattern, axis: int, of: int) -> Value:
-    """Index along an axis of the product of each entry of p with each of q, where p is of factor ``of``."""
+    """Index along ``axis`` in a Kronecker product, for each entry of ``p`` with each entry of ``q``.
+
+    of : the number of the factor that ``p`` is of: 0 or 1.
+    """
     p_index, q_index = (o.bind("astype", o.along(x, axis), dtype=np.dtype(np.int64)) for x in (p, q))
     if of == 0:
         p_index = o.bind("multiply", p_index, q.shape[axis])

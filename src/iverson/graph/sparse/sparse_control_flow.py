@@ -31,8 +31,11 @@ BLOCKS = {"scan": 0, "while": 0, "cond": 1, "checkpoint": 0}
 
 
 def opened_block(o: Opening, e: Equation) -> bool:
-    """A loop or branch on entries and index arrays: those that are the same in all steps, and those of values
-    that are carried on one pattern."""
+    """Rule of loops and branches: write them on entries and index arrays. False if that is not possible.
+
+    Entries and index arrays that are the same in all steps become operands; so do the entries of values that
+    are carried on one pattern.
+    """
     graphs = dict(subgraphs(e))
     first, operands = e.operands[: BLOCKS[e.op.name]], e.operands[BLOCKS[e.op.name] :]
     if not any(map(names_patterns, graphs.values())) or any(map(is_stored, e.results)):
@@ -100,7 +103,10 @@ def opened_block(o: Opening, e: Equation) -> bool:
 
 
 def steps_read(o: Opening, e: Equation) -> bool:
-    """One step of what a loop gives of each, or some of them."""
+    """Rule of `index_basic` that reads one or some steps of the stacked results of a loop on entries.
+
+    False for other operands and keys.
+    """
     (x,), (v,) = e.operands, e.results
     if x not in o.carried or len(o.entries[x].shape) == 1:
         return False
@@ -129,7 +135,10 @@ def _carried(e: Equation, bodies: Sequence[Graph]) -> dict[int, Any]:
 
 
 def _is_left(inner: Opening) -> bool:
-    """True if an equation names a pattern that is not known yet, or reads a value packed."""
+    """True if a body still names a symbol, or reads a sparse value packed.
+
+    Then it cannot be written on entries.
+    """
     return any(map(names_symbols, inner.equations)) or any(
         is_stored(v) for take, v in inner.takes.items() if type(take) is Given
     )

@@ -43,8 +43,11 @@ from iverson.layouts import Pattern, Zero, is_strided, layouts_by_type, to_strid
 
 
 def _elementwise(o: Opening, e: Equation) -> bool:
-    """An op entry by entry: on the entries of operands that are stored alike, and of dense ones where these
-    are stored; with every entry, where that is what the op gives and an operand has them."""
+    """Rule of ops entry by entry; False where it does not apply.
+
+    If the result is stored, the op is on the entries at its pattern, of sparse and dense operands. A sum of
+    sparse and dense operands with a dense result is on every entry.
+    """
     (v,) = e.results
     if not any(map(is_stored, e.operands)):
         return False
@@ -59,7 +62,12 @@ def _elementwise(o: Opening, e: Equation) -> bool:
 
 
 def _read_at(o: Opening, x: Operand, p: Pattern, shape: tuple[int, ...]) -> Operand:
-    """An operand's entries at a pattern of the result; None where that takes more than reading them."""
+    """Entries of an operand at the pattern ``p`` of a result; numbers as they are.
+
+    None where that takes more than reading them.
+
+    shape : the shape of the result, to which the operand is broadcast.
+    """
     if type(x) is not Value:
         return x
     if is_stored(x):
@@ -75,7 +83,7 @@ def _read_at(o: Opening, x: Operand, p: Pattern, shape: tuple[int, ...]) -> Oper
 
 
 def _same(o: Opening, e: Equation) -> bool:
-    """An op that returns its operand."""
+    """Rule of an op that returns its operand, on another pattern at most; False where it does not apply."""
     (x,), (v,) = e.operands, e.results
     if not (is_stored(x) and is_stored(v) and pattern_of(x).ndim == pattern_of(v).ndim):
         return False
@@ -84,6 +92,10 @@ def _same(o: Opening, e: Equation) -> bool:
 
 
 def _from_values(o: Opening, e: Equation) -> bool:
+    """Rule of `from_values`; entries at a place that ``pattern`` names twice are added up.
+
+    False for results and operands to which it does not apply.
+    """
     (x,), (v,), p = e.operands, e.results, e.params["pattern"]
     if not is_stored(v) or type(x) is not Value or x.aval.support is NOTHING:
         return False
@@ -113,7 +125,11 @@ def _values_at(o: Opening, e: Equation) -> bool:
 
 
 def _where_held(o: Opening, e: Equation) -> bool:
-    """Of entries, where they are stored; elsewhere where zeros are like any other."""
+    """Rule of `where_held` on a sparse value; False for others.
+
+    If its zeros last, the condition holds only where a stored entry is held; if not, also where none is
+    stored.
+    """
     (x,) = e.operands
     if not is_stored(x):
         return False
@@ -135,8 +151,11 @@ def _stored_on(o: Opening, e: Equation) -> bool:
 
 
 def _to_dense(o: Opening, e: Equation) -> bool:
-    """In another layout. Which entries of an array are zero is not known: it is used as it is, and put into
-    the layout where it is given back."""
+    """Rule of conversions to another layout; False where it does not apply.
+
+    It is not known which entries of an array are zero: so a dense value is used as it is, and is put into the
+    layout only if a call returns it.
+    """
     (x,), (v,) = e.operands, e.results
     if is_stored(v):
         return _same(o, e)
@@ -155,7 +174,10 @@ def _index_array(o: Opening, e: Equation) -> bool:
 
 
 def _permute(o: Opening, e: Equation) -> bool:
-    """The same entries in the same order (those of blocks turned), where the pattern is the turned one."""
+    """Rule of `permute_dims`: the same entries in the same order, on the permuted pattern.
+
+    Blocks are transposed. If the result is on another pattern, as `_moved`.
+    """
     (x,), (v,) = e.operands, e.results
     if not (is_stored(x) and is_stored(v)):
         return False
@@ -170,7 +192,7 @@ def _permute(o: Opening, e: Equation) -> bool:
 
 
 def _matmul(o: Opening, e: Equation) -> bool:
-    """A sparse matrix times a dense one, or the other way round; a batch of them too."""
+    """Rule of products of a sparse matrix, or batch of matrices, and a dense one; False for others."""
     a, b = e.operands
     if is_stored(a) == is_stored(b):
         return False
@@ -191,13 +213,19 @@ def _matmul(o: Opening, e: Equation) -> bool:
 
 
 def _moved(o: Opening, e: Equation) -> bool:
-    """An op that puts each entry of stored operands to a place of its own, where they are read."""
+    """Rule of ops that move entries of stored operands: each entry of the stored result reads its own.
+
+    False for other results, or if it is not known at lowering where entries move.
+    """
     (v,) = e.results
     return is_stored(v) and prod(v.shape[pattern_of(v).ndim :]) <= 1 and _read_where(o, e, pattern_of(v))
 
 
 def _index_put(o: Opening, e: Equation) -> bool:
-    """With an axis for each index, and what is written of the shape of the places."""
+    """Rule of `index_put`: as `_moved`, for a key without integers and a value of the shape of the places.
+
+    Integers in the key become slices, and the value is broadcast. False where it does not apply.
+    """
     x, v = e.operands
     key: Any = e.params["key"]
     shape = key_shape(key, e.results[0].shape)
@@ -216,7 +244,11 @@ def _index_put(o: Opening, e: Equation) -> bool:
 
 
 def _moved_to_dense(o: Opening, e: Equation) -> bool:
-    """An op that puts entries of large stored operands to places in an array, each of which reads its own."""
+    """Rule of ops that move entries of stored operands into an array: each of its entries reads its own.
+
+    False if the array is much larger than what is stored, or if it is not known at lowering where entries
+    move.
+    """
     if e.op.multiple or not e.op.entry_map.moves or not any(map(is_stored, e.operands)):
         return False
     (v,) = e.results
@@ -227,7 +259,10 @@ def _moved_to_dense(o: Opening, e: Equation) -> bool:
 
 
 def _read_where(o: Opening, e: Equation, p: Pattern) -> bool:
-    """Read the entries that an op which moves entries puts at a pattern of its result."""
+    """Write a result at the pattern ``p``: each entry reads the operand's entry that ``e`` moves to it.
+
+    False if `_move` gives no move, or nothing but zeros is moved.
+    """
     (v,) = e.results
     move = _move(o, e, p.count)
     if move is None or not move.moved:  # nothing but zeros is moved
@@ -243,8 +278,13 @@ def _read_where(o: Opening, e: Equation, p: Pattern) -> bool:
 
 
 def _move(o: Opening, e: Equation, count: int) -> Move | None:
-    """The move of an equation that makes ``count`` entries; None where operands that it does not move are not
-    known, an array is much larger, or entries are added up at one place."""
+    """The `Move` of an equation; None if there is none.
+
+    There is none if other operands are known in a call only, an array is much larger than ``count`` entries,
+    or entries are added up at one place.
+
+    count : number of entries of the result.
+    """
     groups = e.op.groups(len(e.operands))
     linear, jointly = {k for group in groups for k in group}, len(groups) == 1
     constants: dict[int, Any] = {}
@@ -289,7 +329,10 @@ def _repeat(indices: Sequence[NDArray]) -> bool:
 
 
 def _gather(o: Opening, e: Equation) -> bool:
-    """Rows, columns or single entries of a large matrix at indices of the call, with every entry."""
+    """Rule of `gather` of rows, columns or single entries of a large matrix: the result has every entry.
+
+    False for small matrices, whose entries other rules make an array of, and for other operands.
+    """
     (x, *at), (v,), axes = e.operands, e.results, e.params["axes"]
     if not is_stored(x) or is_stored(v) or pattern_of(x).ndim != 2 or len(x.shape) != 2 or not at:
         return False
@@ -318,8 +361,10 @@ _LARGE = 1 << 24
 
 
 def _on_every_entry(o: Opening, e: Equation) -> bool:
-    """An op of which every entry is a number: on every entry of its operands, where that is native and makes
-    nothing much larger than what is there."""
+    """Rule of ops with dense results: the op is run on arrays of all entries of its operands.
+
+    False if that is a library step, or if the arrays would be much larger than what is there.
+    """
     if any(map(is_stored, e.results)) or any(subgraphs(e)):
         return False
     if e.op.name == "matmul":  # of what is stored it takes less
@@ -342,7 +387,10 @@ def _on_every_entry(o: Opening, e: Equation) -> bool:
 
 
 def _on_all_axes(o: Opening, e: Equation) -> bool:
-    """An op on values of which slices are stored: on the same values with an index for each axis."""
+    """Rule of ops on values of which slices are stored: the same op on patterns of their single entries.
+
+    False if no slices are stored, or no rule applies to the op on these patterns.
+    """
     pattern = e.params.get("pattern")
     like = e.operands[0] if e.op.name == "values_at" else e.results[0]
     flat = {x: _flat(o, x) for x in (*e.operands, *e.results) if _in_slices(x)}
@@ -376,7 +424,7 @@ def _in_slices(x: AnyOperand) -> bool:
 
 
 def _flat(o: Opening, x: Value) -> Value:
-    """A value like one, with an index for each axis."""
+    """A new value like ``x``, of which slices are stored, on the pattern of their single entries."""
     return Value(Aval(x.shape, x.dtype, Stored(o.on_all_axes(pattern_of(x), x.shape))))
 
 
@@ -408,7 +456,10 @@ RULES: dict[str, Rule] = {
 
 
 def _rules_of(e: Equation) -> list[Rule]:
-    """The rules of an equation on what is sparse, and on numbers that compiled code knows."""
+    """Rules to try for ``e``, in order.
+
+    There are none if nothing in it is sparse, or for dtypes that compiled code does not know.
+    """
     op = e.op
     if op.name not in RULES and not any(map(is_stored, (*e.operands, *e.results))):
         return []
@@ -421,7 +472,7 @@ def _rules_of(e: Equation) -> list[Rule]:
 
 
 def on_patterns(graph: Graph) -> OnPatterns | None:
-    """The graph on values and index arrays; None for one in which nothing is sparse."""
+    """Lower a graph to one on entries and index arrays; None if nothing in it is sparse."""
     if not names_patterns(graph):
         return None
     bounded = {n: s for s in reversed(bounds(graph)) for n in s.extents}

@@ -223,7 +223,10 @@ class OutsideCells:
                 self.level.note(x, contents(x))
 
     def inside(self, x: Handle) -> Any:
-        """A handle with the value that the trace has for that of an eager handle."""
+        """A handle with the value that stands for ``x`` in this trace.
+
+        It is ``x`` itself if its value does not come from around the trace.
+        """
         return self.level.variable_of(x) if self._is_around(x) else x
 
     def _is_around(self, x: Handle) -> bool:
@@ -235,12 +238,15 @@ class OutsideCells:
         return value._level in active_levels[: active_levels.index(self.level)]
 
     def rebinding(self, x: Handle) -> None:
-        """Called before a handle gets another value."""
+        """Tell the cells of the next level around it that ``x`` is about to get another value."""
         if (around := self._around()) is not None:
             around.rebinding(x)
 
     def gradient(self, place: GradSlot | PausedLeaf, *, read: bool) -> None:
-        """Called before the gradient in a place is read or replaced."""
+        """Tell the cells of the next level around it that the gradient in ``place`` is about to be used.
+
+        read : whether it is read; if not, it is replaced.
+        """
         if (around := self._around()) is not None:
             around.gradient(place, read=read)
 
@@ -272,7 +278,10 @@ class TraceCells(OutsideCells):
     # --- while the function runs -------------------------------------------------------------------
 
     def take(self, x: Handle) -> Any:
-        """Let a handle from outside hold the trace's value for it, which each call reads anew."""
+        """Make ``x``, a handle from outside, an input of the trace; returns ``x``.
+
+        Until the trace ends, ``x`` holds the value of that input, which each call reads anew.
+        """
         if self._is_around(x):
             value = self._cell(x, is_declared=True)
             rebind(x, value_of(self.level.handle(value)))
@@ -297,7 +306,12 @@ class TraceCells(OutsideCells):
             self._cell(x, is_declared=False)
 
     def gradient(self, place: GradSlot | PausedLeaf, *, read: bool) -> None:
-        """Called before the gradient in a place is read or replaced."""
+        """Make a cell for ``place``, just before its gradient is used in the traced function.
+
+        Nothing is done if it has one already.
+
+        read : whether the gradient is read; if not, it is replaced.
+        """
         previous_cell = self._at.get(id(place))
         if isinstance(previous_cell, GradientCell) and previous_cell.is_of(place):
             return
@@ -322,7 +336,11 @@ class TraceCells(OutsideCells):
     # --- when it has run ---------------------------------------------------------------------------
 
     def inputs(self) -> list[tuple[Value, Cell]]:
-        """Inputs of the graph, each with its cell. Temporaries are captured or become constants."""
+        """Inputs of the graph, each with its cell.
+
+        A handle that no longer exists was a temporary: its value is added to the captured values of the
+        trace, or to its constants.
+        """
         if any(not c.is_declared and c.now() is not None for c, _ in self._tensors):
             gc.collect()  # a cycle may keep a temporary alive
         pairs: list[tuple[Value, Cell]] = []
@@ -337,7 +355,11 @@ class TraceCells(OutsideCells):
         return [*pairs, *((value, cell) for cell, value in self._numbers)]
 
     def written(self) -> list[tuple[Cell, Any]]:
-        """Cells that hold other values than before the trace, each with a handle, or None for no gradient."""
+        """Cells whose values the function changed, each with a handle of the new value.
+
+        The handle is None for a gradient that was removed. Handles that another trace has to take in from its
+        start are added to ``again``.
+        """
         changes: list[tuple[Cell, Any]] = []
         for cell, value in self._tensors:
             if _is_written(cell, value):
@@ -355,7 +377,7 @@ class TraceCells(OutsideCells):
         return changes
 
     def kept(self) -> list[TensorCell | GradientCell]:
-        """The cells whose handles and places still exist."""
+        """The cells of tensors and gradients whose handles and places still exist."""
         tensors = [c for c, _ in self._tensors if c.now() is not None]
         return [*tensors, *(c for c, _ in self._gradients if not c.is_gone)]
 

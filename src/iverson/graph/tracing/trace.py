@@ -152,7 +152,9 @@ register(
 class Trace(Level):
     """A graph in the making: its equations, inputs, constants and captured tensors.
 
-    cells_change : whether the patterns of values in cells are unknown.
+    cells_change : whether the pattern of a sparse value in a cell may be another one in each call.
+    once : whether the graph is for one call: handles of levels around are captured with the values that they
+        have now, and not read anew.
     stateful : whether tensors from outside that change from one run to the next are taken in: ops on tracked
         ones are written down, and writes are outputs (`captured_state`).
     captured : handles from outside that are inputs, each with its value in the graph: tracked handles that
@@ -253,7 +255,10 @@ class Trace(Level):
             self._origins[value] = stored
 
     def _outside_value(self, x: LayoutValue | complex, changes: bool = False) -> Value:
-        """A new value for a handle from outside, or for its value; ``changes`` if the pattern may change."""
+        """A new value for a handle from outside, or for its value.
+
+        changes : whether its pattern may be another one in each call; then the value is on no pattern.
+        """
         x_value = value_of(x, x)
         aval = x_value.value.aval if isinstance(x_value, Traced) else aval_of(x_value)
         origin = origin_of(x_value)
@@ -317,7 +322,11 @@ class Trace(Level):
             self.read[id(x), id(held)] = ref(x), held, is_tracked(unwrap(x))
 
     def taken(self, x: Handle) -> Value:
-        """The value of an eager handle from outside that is an input; of a tracked one, as it was read."""
+        """Value that stands for ``x``, an eager handle that is an input.
+
+        If ``x`` is tracked, it is the value that earlier reads of it have, and ``x`` is not captured any
+        more.
+        """
         if not is_tracked(x):
             return self._outside_value(x, self._cells_change)
         self.is_differentiated |= is_stored(value_of(x))
@@ -409,7 +418,10 @@ class Trace(Level):
         return result
 
     def function(self, function: Any, args: tuple[Any, ...]) -> Any:
-        """An equation of its own for a call of a `Function`: its derivative is the user's."""
+        """Write a call of a `Function` as one equation, so that its derivative is the user's.
+
+        Returns the results; None inside of another such call, where ops are written down one by one.
+        """
         if self._in_function:
             return None
         call = FunctionCall(function, args)
@@ -457,7 +469,7 @@ class Trace(Level):
 
     @contextmanager
     def region(self) -> Iterator[list[Equation]]:
-        """A block whose equations go to a list of their own."""
+        """A block whose equations go to a new list, which is yielded, and not to the graph."""
         outer = self.equations, self._in_layout
         self.equations, self._in_layout = [], {}
         try:
@@ -495,7 +507,10 @@ class Trace(Level):
         return Graph(inputs, tuple(self.equations), results, tuple(self.constants))
 
     def rewritten(self, outputs: Sequence[Handle | Undefined]) -> Graph:
-        """The `graph` of a graph that was run again. Raises GraphError where that read another tensor."""
+        """The `graph` of a trace in which another graph was run again.
+
+        Raises GraphError if a `Function` in it read a tensor that it did not read before.
+        """
         if self.captured:
             raise GraphError(
                 self.name,
@@ -519,8 +534,9 @@ def _selecting(aval: Aval) -> Aval:
 def trace_flat(
     function: Callable[..., tuple[list[Handle], T]], avals: Sequence[Aval], name: str = "trace"
 ) -> tuple[Graph, list[Any], T]:
-    """The graph of a function of plain handles that returns a list of them, the handles it captured, and
-    whatever else it returns (``function`` gives the list and that).
+    """Trace a function of plain handles: its graph, the handles that it captured, and an extra result.
+
+    function : returns the list of the outputs and the extra result.
     """
     with Trace(name) as level, recording(True):
         inputs = [level.input(a) for a in avals]
