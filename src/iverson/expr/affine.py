@@ -66,7 +66,10 @@ class Affine:
 
 
 def make(constant: int, terms: Mapping[Expr, int]) -> Affine:
-    """An affine form from a mapping of atoms to coefficients."""
+    """Affine form ``constant + sum of coefficient * atom``; ``terms`` maps atoms to coefficients.
+
+    Terms with coefficient 0 are dropped, and the atoms are put in a fixed order.
+    """
     nonzero = [(a, c) for a, c in terms.items() if c]
     if len(nonzero) > 1:
         nonzero.sort(key=lambda t: _order(t[0]))
@@ -80,7 +83,10 @@ def known_form(e: Expr) -> Affine | None:
 
 
 def keep_form(e: Expr, form: Affine) -> Affine:
-    """Store the form for `known_form`; it must follow from the expression alone."""
+    """Store ``form`` on the expression, where `known_form` finds it, and return it.
+
+    The form must depend on the expression alone, not on values that names in it have somewhere.
+    """
     object.__setattr__(e, "form", form)  # a cache: the node stays what it is
     return form
 
@@ -91,7 +97,11 @@ def single(e: Expr) -> Affine:
 
 
 def _order(atom: Expr) -> tuple[object, ...]:
-    """Sort key of an atom that does not depend on addresses: the serial numbers in it, then the names."""
+    """Sort key of an atom, which does not depend on memory addresses.
+
+    Atoms without operands come first; then the serial numbers of the nodes in the atom decide, then the names
+    or values of the nodes without a serial number.
+    """
     nodes = postorder([atom]) if atom.operands else [atom]
     ages = tuple(n.serial for n in nodes if hasattr(n, "serial"))
     unnumbered = (n for n in nodes if not hasattr(n, "serial"))  # the others' names are a user's
@@ -100,7 +110,10 @@ def _order(atom: Expr) -> tuple[object, ...]:
 
 
 def linear(name: str, args: Sequence[Affine]) -> Affine | None:
-    """A function of affine forms; None where that is not affine."""
+    """Affine form of the function ``name`` (one of `LINEAR`) applied to the forms ``args``.
+
+    None if the result is not affine: for other functions, and for a product in which no factor is a number.
+    """
     if name == "add":
         return args[0] + args[1]
     if name == "subtract":
@@ -115,7 +128,12 @@ def linear(name: str, args: Sequence[Affine]) -> Affine | None:
 
 
 def difference(name: str, a: Affine, b: Affine) -> Affine | None:
-    """Form that is at least 0 where a comparison of integers holds (0 for "equal"); None for "not_equal"."""
+    """Affine form that is at least 0 exactly where the comparison ``name`` of two integers holds.
+
+    For "equal" the form is ``a - b``, which is 0 there. None for "not_equal".
+
+    a, b : the forms of the left and the right side of the comparison.
+    """
     if name in ("less", "less_equal"):
         a, b = b, a
     return None if name == "not_equal" else (a - b).shift(-1 if name in ("less", "greater") else 0)

@@ -33,7 +33,12 @@ from iverson.expr.print import text
 
 
 def as_expr(value: ExprLike, operation: str = "te") -> Expr:
-    """A Python or NumPy number, an expression or a rank-0 tensor as an expression."""
+    """Expression for a Python or NumPy number, an expression or a rank-0 tensor.
+
+    A Python number becomes a weak constant. Anything else raises ArgumentTypeError.
+
+    operation : name that the error message gives.
+    """
     if isinstance(value, Expr):
         return value
     if isinstance(value, Source) and (scalar := value.as_scalar()) is not None:
@@ -51,7 +56,11 @@ def as_expr(value: ExprLike, operation: str = "te") -> Expr:
 
 
 def promote(operands: Sequence[Expr]) -> DType:
-    """The dtype that operands meet in: strong ones as in NumPy, weak ones within their kind."""
+    """Dtype to which the operands of one function are promoted.
+
+    Strong operands are promoted as in NumPy. A weak one changes the result only if its kind is higher (a weak
+    float among integers).
+    """
     strong = [o.dtype for o in operands if not o.weak]
     weak = [o.dtype for o in operands if o.weak]
     if not strong:
@@ -62,7 +71,7 @@ def promote(operands: Sequence[Expr]) -> DType:
 
 
 def const(value: Any, dtype: DType) -> Expr:
-    """A number of a given dtype. Raises ArgumentError for one that an integer dtype cannot hold."""
+    """Constant of ``dtype``. Raises ArgumentError for a number that an integer dtype cannot hold."""
     kinds: Mapping[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
     if dtype.kind in "iu" and not _fits(value, dtype):
         limits = np.iinfo(dtype)
@@ -83,12 +92,16 @@ def _fits(value: float, dtype: DType) -> bool:
 
 
 def index(value: int) -> Expr:
-    """An integer as an index expression."""
+    """Weak int64 constant of an integer, for use as an index."""
     return Const(int(value), dtypes.int64, True)
 
 
 def cast(operand: Expr, dtype: DType) -> Expr:
-    """``operand`` in ``dtype``; constants are converted now, a choice side by side."""
+    """Expression of ``operand`` converted to ``dtype``, as by NumPy's astype.
+
+    The result is a constant for a constant, a Select of two casts for a Select, ``operand`` itself if it has
+    the dtype already, and else a `Cast`.
+    """
     if operand.dtype == dtype and not _is_beyond(operand, dtype):
         return operand
     if isinstance(operand, Const) and not (operand.dtype.kind == "c" and dtype.kind != "c"):
@@ -99,7 +112,11 @@ def cast(operand: Expr, dtype: DType) -> Expr:
 
 
 def _value_as(number: Const, dtype: DType) -> Any:
-    """A number's value in another dtype; a weak one is exact until it meets one of its own kind or above."""
+    """Value of the constant ``number`` converted to ``dtype``.
+
+    A weak number keeps its exact value if ``dtype`` is of the same kind or a higher one; a strong number is
+    first a value of its own dtype, then converted as in NumPy.
+    """
     kinds = "biufc"
     if dtype.kind == "b":
         return bool(number.value)
@@ -153,7 +170,10 @@ def _is_beyond(operand: Expr, dtype: DType) -> bool:
 
 
 def _tightened(operands: Sequence[Expr], dtype: DType) -> list[Expr]:
-    """clip's operands, where bounds beyond the dtype bound nothing: ``clip(u8, -1, 9) -> clip(u8, 0, 9)``."""
+    """Operands of clip, with constant bounds outside of the integer ``dtype`` replaced by its limits.
+
+    ``clip(u8, -1, 9) -> clip(u8, 0, 9)``.
+    """
     x, low, high = operands
     limits = np.iinfo(dtype)
     if isinstance(low, Const) and low.value < limits.min:
@@ -170,10 +190,11 @@ def _converted(operand: Expr, dtype: DType, weak: bool) -> Expr:
 
 
 def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> Expr:
-    """``Apply``, with constants folded, units dropped and brackets drawn out of products.
+    """Expression equal to ``Apply(name, args, dtype, weak)``, in a simpler form if there is one.
 
-    before -> after: ``0 + x -> x``; ``1 * x -> x``; ``0 * x -> 0``; ``[c] * x -> select(c, x, 0)``;
-    ``select(c, x, 0) / y -> select(c, x / y, 0)``;
+    Constants are folded, neutral elements dropped, and the condition of a factor that is 0 elsewhere (a
+    bracket) becomes the condition of the whole product. before -> after: ``0 + x -> x``; ``1 * x -> x``;
+    ``0 * x -> 0``; ``[c] * x -> select(c, x, 0)``; ``select(c, x, 0) / y -> select(c, x / y, 0)``;
     ``x << 3 -> x * 8``; ``x >> 3 -> x // 8``; ``n // 0 -> 0`` of an index without values;
     ``-(-x) -> x``; ``x // 1 -> x``; ``true & c -> c``; ``1 - select(c, 2, 3) -> select(c, -1, -2)``.
     """
@@ -285,7 +306,8 @@ def select(condition: ExprLike, then: ExprLike, other: ExprLike) -> Expr:
     """``then`` where ``condition`` holds, else ``other``; the side not chosen is not evaluated.
 
     before -> after: ``select(true, a, b) -> a``; ``select(c, a, a) -> a``;
-    ``select(c, select(d, a, 0), 0) -> select(c & d, a, 0)`` where d may be asked for off c: it reads nothing.
+    ``select(c, select(d, a, 0), 0) -> select(c & d, a, 0)``, but only if d reads no memory, so that it may be
+    evaluated where c does not hold.
     """
     c, a, b = (as_expr(e, "te.select") for e in (condition, then, other))
     c = cast(c, dtypes.bool)
@@ -306,7 +328,10 @@ def select(condition: ExprLike, then: ExprLike, other: ExprLike) -> Expr:
 
 
 def simplified_with(node: Expr, operands: Sequence[Expr]) -> Expr:
-    """The expression with other operands, simplified as when one makes it; itself where they are the same."""
+    """``node`` with ``operands`` in place of its operands, promoted and simplified like a new expression.
+
+    The result is ``node`` itself if the operands are the same.
+    """
     if same(operands, node.operands):
         return node
     if isinstance(node, Apply):

@@ -38,7 +38,9 @@ FEW = frozenset(
 
 
 def identity(combine: str, dtype: DType) -> Any:
-    """Initial value of a combine: 0, 1, or the lowest or highest value.
+    """Value from which the reduction ``combine`` starts, of ``dtype``.
+
+    0 for "assign" and "sum", 1 for "prod", the lowest value for "max" and "argmax", else the highest value.
 
     >>> identity("prod", np.dtype("int64")), identity("argmax", np.dtype("float32"))
     (1, -inf)

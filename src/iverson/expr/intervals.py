@@ -21,7 +21,7 @@ EVERYTHING: Interval = (-inf, inf)
 
 
 def of_form(form: Affine, of_atom: Callable[[Expr], Interval]) -> Interval:
-    """Interval of an affine form, each atom anywhere in its own interval."""
+    """Interval of the values of ``form`` if each atom takes any value in its interval, ``of_atom(atom)``."""
     low = high = float(form.const) if abs(form.const) > 2**53 else form.const
     for atom, c in form.terms:
         a, b = of_atom(atom)
@@ -32,6 +32,10 @@ def of_form(form: Affine, of_atom: Callable[[Expr], Interval]) -> Interval:
 
 def of_function(e: Expr, of_part: Callable[[Expr], Interval]) -> Interval:
     """Interval of an integer expression that is not affine, from the intervals of its parts.
+
+    `EVERYTHING` for a function that has no rule here.
+
+    of_part : function that gives the interval of an operand.
 
     >>> from iverson.core import dtypes
     >>> i, three = Const(0, dtypes.int64), Const(3)
@@ -69,7 +73,11 @@ def _quotient(x: Bound, d: Bound) -> Bound:
 
 
 def of_dtype(dtype: DType) -> Interval:
-    """Interval of a value from memory: limits of narrow integers, from 0 on for other unsigned integers."""
+    """Interval of a value of ``dtype`` that is read from memory.
+
+    The limits of the dtype for integers of 1 or 2 bytes, from 0 to infinity for other unsigned integers, and
+    `EVERYTHING` else.
+    """
     if dtype.kind in "iu" and dtype.itemsize < 4:
         info = np.iinfo(dtype)
         return int(info.min), int(info.max)

@@ -49,12 +49,15 @@ _lock = locks.reentrant_lock()
 
 @cache
 def _of_ufunc() -> dict[np.ufunc, str]:
-    """The names of the functions that NumPy has as ufuncs."""
+    """Map from each NumPy ufunc that the table of scalars uses to the name of its function there."""
     return {s.body: name for name, s in SCALARS.items() if isinstance(s.body, np.ufunc)}
 
 
 class _Interning(type):
-    """Makes a node once per set of fields; nodes within a key stand for themselves by identity."""
+    """Metaclass that makes one node for each class and set of fields: equal calls return the same node.
+
+    Nodes among the fields are compared by identity.
+    """
 
     def __call__(cls, *args: Any) -> Any:
         defaults = _defaults(cls)
@@ -71,7 +74,10 @@ class _Interning(type):
 
 @cache
 def _defaults(cls: type) -> tuple[object, ...] | None:
-    """The parts of a key for the fields of a dataclass, where they are not given; None for other classes."""
+    """Parts of the interning key for the defaults of all fields of a dataclass.
+
+    None for classes that are not dataclasses: their nodes are not interned.
+    """
     return tuple(_key_of(f.default) for f in fields(cls)) if is_dataclass(cls) else None
 
 
@@ -82,7 +88,7 @@ def _key_of(value: object) -> object:
 
 @cache
 def _key(kind: type) -> Callable[[Any], object]:
-    """Function from a value of a type to the value's part of a key."""
+    """Function that maps a value of type ``kind`` to its part of the interning key."""
     if issubclass(kind, (Expr, Source)):
         return id
     if issubclass(kind, tuple):
@@ -115,7 +121,11 @@ class Source:
 
 
 def _operator(name: str, swap: bool = False, on_bools: str = "") -> Callable[[Expr, Any], Expr]:
-    """A method that applies a function (another one, on bools)."""
+    """Method of a Python operator: it applies the function ``name`` to the expression and the other operand.
+
+    swap : the expression is the second argument (for ``__radd__`` and the like).
+    on_bools : function to apply in place of ``name`` if the expression is boolean.
+    """
 
     def method(self: Expr, other: ExprLike) -> Expr:
         function = on_bools if on_bools and self.dtype.kind == "b" else name
@@ -125,7 +135,11 @@ def _operator(name: str, swap: bool = False, on_bools: str = "") -> Callable[[Ex
 
 
 def _refused(operation: str, instead: str) -> Callable[..., Any]:
-    """A method that Python calls for a number, which an expression is not; ``instead``: what to write."""
+    """Method that raises ArgumentTypeError: Python calls it to get a number, and an expression is not one.
+
+    operation : the Python operation that the message names.
+    instead : what the message tells the user to write.
+    """
 
     def method(self: Expr, *_: object, **__: object) -> Any:
         del self
@@ -187,7 +201,7 @@ class Expr(metaclass=_Interning):
         return self
 
     def _text(self, below: Sequence[str]) -> str:
-        """This expression in words, given its operands'."""
+        """Text of this expression; ``below`` are the texts of its operands."""
         name = getattr(self, "name", type(self).__name__)
         return f"{name}({', '.join(below)})" if below else name
 
@@ -405,7 +419,12 @@ _operands: Callable[[Expr], Sequence[Expr]] = attrgetter("operands")
 
 
 def producers_first(roots: Iterable[Item], below: Callable[[Item], Sequence[Item]]) -> list[Item]:
-    """Items reachable from the roots by ``below``, each once and after all it depends on; no recursion."""
+    """Items reachable from the roots by ``below``, each once and after all items that it depends on.
+
+    The walk is not recursive, so that the depth is not limited.
+
+    below : function that gives the items on which an item depends directly.
+    """
     order: dict[Item, None] = {}
     path: list[Item] = []  # each below the one before
     iterators = [iter(roots)]  # over the roots, then over what is below each node of the path
@@ -426,7 +445,10 @@ def producers_first(roots: Iterable[Item], below: Callable[[Item], Sequence[Item
 
 
 def subexpressions(e: Expr) -> Iterator[Expr]:
-    """The expression and everything in it, each node once, outer ones first."""
+    """Iterate over the expression and all nodes in it, each once.
+
+    A node comes after one of its users, not always after all of them.
+    """
     stack, visited = [e], {e}
     while stack:
         item = stack.pop()

@@ -23,7 +23,10 @@ _SHARED = 24
 
 
 def text(root: Expr, names: Mapping[Expr, str] | None = None, limit: int = _LONG) -> str:
-    """An expression as one reads it, at most about ``limit`` characters per operand."""
+    """Text of an expression for readers; the text of each part is cut after about ``limit`` characters.
+
+    names : texts that are printed in place of these nodes.
+    """
     texts: dict[Expr, tuple[str, int]] = {}
     for node in postorder([root]):
         if names and node in names:
@@ -35,7 +38,7 @@ def text(root: Expr, names: Mapping[Expr, str] | None = None, limit: int = _LONG
 
 
 def _cut(text: str, limit: int) -> str:
-    """The start of a text, up to the end of a word."""
+    """Start of ``text``, at most ``limit`` characters and no word cut in two, and an ellipsis."""
     return re.sub(r"\w+$", "", text[: limit + 1])[:limit] + "…"
 
 
@@ -53,9 +56,10 @@ def exact_text(root: Expr) -> str:
 
 
 def exact_texts(roots: Sequence[Expr]) -> tuple[list[str], list[str]]:
-    """Texts as of `exact_text`, of length in proportion to what there is to compute, and what they name.
+    """Two lists: lines that give names to shared parts, and the texts of the roots, which use these names.
 
-    A long part that occurs again is ``$n``, and a line ``$n = ...`` before gives its text.
+    The texts are as of `exact_text`, but a long part that occurs again is written as ``$n``, and a line
+    ``$n = ...`` gives its text. So the length grows with the number of distinct nodes only.
 
     >>> from iverson.expr.nodes import Cast
     >>> x = Cast(Const(123456789012345678), dtypes.float32)
@@ -77,7 +81,11 @@ def exact_texts(roots: Sequence[Expr]) -> tuple[list[str], list[str]]:
 
 
 def _text_of(node: Expr, below: list[tuple[str, int]], *, exact: bool) -> tuple[str, int]:
-    """An expression's text and how strongly it binds, from those of its operands."""
+    """Text of ``node``, and the level at which it binds: as in `_INFIX`, `_NEGATIVE` or `_ATOM`.
+
+    below : the same pair for each operand.
+    exact : numbers are written as in `exact_text`.
+    """
     plain = [b[0] for b in below]
     if isinstance(node, Const):
         return _number(node, exact)

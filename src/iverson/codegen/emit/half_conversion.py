@@ -24,7 +24,10 @@ def bits_of(value: Number, dtype: DType) -> int:
 
 
 def widened(b: Builder, x: Value, dtype: DType) -> Value:
-    """Bits of a dtype of half precision as floats: exact."""
+    """Floats that are equal to half precision numbers; exact.
+
+    x : bits of numbers of ``dtype``, a dtype of half precision.
+    """
     if dtypes.is_bfloat16(dtype):
         return (b.cast("zext", x, x.type.of("i32")) << 16).bitcast("float")
     if b.has_half:
@@ -39,7 +42,7 @@ def widened(b: Builder, x: Value, dtype: DType) -> Value:
 
 
 def narrowed(b: Builder, x: Value, dtype: DType) -> Value:
-    """Floats rounded to a dtype of half precision, as bits."""
+    """Bits of the numbers of ``dtype``, a dtype of half precision, that are nearest to the floats ``x``."""
     to = x.type.of("i16")
     if dtypes.is_bfloat16(dtype):
         bits = x.bitcast("i32")
@@ -76,7 +79,7 @@ def to_odd(b: Builder, x: Value) -> Value:
 
 
 def constant(b: Builder, value: Number, dtype: DType, lanes: int = 1) -> Value:
-    """A number of half precision."""
+    """Constant of half precision, as its bits: an ``i16`` in each lane."""
     type = as_type(dtype, lanes)
     bits = bits_of(value, dtype)
     return Value(b, literal(bits, type), type, bits)

@@ -70,11 +70,14 @@ class Point:
     known: dict[Any, Value] | None = None
 
     def inner(self, mask: Value | None = None, **names: Value | Lane | Slot | Wide) -> Point:
-        """A point inside this one."""
+        """This point with more ``names``, and with ``mask`` in place of its own unless None.
+
+        Values known at this point are not known at the new one.
+        """
         return Point({**self.env, **names}, self.lanes, self.mask if mask is None else mask, self.chosen)
 
     def where(self, condition: Value, holds: bool) -> Point:
-        """This point, for one side of a Select."""
+        """This point, for the side of a Select that is chosen if ``condition`` is equal to ``holds``."""
         return replace(self, chosen=(*self.chosen, (condition, holds)))
 
 
@@ -97,7 +100,10 @@ class Machine:
     # --- values -----------------------------------------------------------------------------------
 
     def value(self, e: Expr, p: Point) -> Value:
-        """An expression's value: a scalar where no lane differs. What it shares is evaluated once."""
+        """Emit the evaluation of an expression at a point, and return its value: a scalar if no lane differs.
+
+        Parts that occur several times are evaluated once.
+        """
         if not e.operands:
             return self._value(e, p)
         if p.known is None:
@@ -116,7 +122,10 @@ class Machine:
         return value
 
     def _innermost_first(self, e: Expr, p: Point) -> None:
-        """Evaluate an expression's parts, innermost first: a long series is deeper than Python's stack."""
+        """Evaluate the parts of an expression into ``p.known``, innermost first.
+
+        A long series is deeper than Python's stack, so that recursion from the outside would fail.
+        """
         nested, self._nested = self._nested, 0
         for x in producers_first([e], _outside_of_choices)[:-1]:
             self.value(x, p)
@@ -134,6 +143,7 @@ class Machine:
         return self._reporting[e]
 
     def _value(self, e: Expr, p: Point) -> Value:
+        """Emit the evaluation of one node and return its value; `value` evaluates its operands."""
         b = self.b
         if isinstance(e, Const):
             if dtypes.is_half(e.dtype):
@@ -174,7 +184,7 @@ class Machine:
         return tuple(self.b.splat(v, lanes) for v in values)
 
     def wide(self, e: Expr, p: Point) -> Value:
-        """A value in every lane of the point."""
+        """Value of an expression as a vector with all lanes of the point, also if no lane differs."""
         return self.b.splat(self.value(e, p), p.lanes)
 
     def _name(self, name: str, p: Point) -> Value:
@@ -190,7 +200,10 @@ class Machine:
     # --- integers that grow evenly ----------------------------------------------------------------
 
     def linear(self, e: Expr, p: Point) -> Lane | None:
-        """An int64 expression as base and step over the lanes, or None where it is neither."""
+        """An int64 expression as base and step over the lanes (step 0 if no lane differs).
+
+        None if the lanes differ, and not by a step that is known.
+        """
         lane = self._as_linear(e, p)
         if lane is not None:
             return lane
@@ -213,7 +226,10 @@ class Machine:
         return False
 
     def _as_linear(self, e: Expr, p: Point) -> Lane | None:
-        """Base and step over the lanes of names and of linear functions of names; else None."""
+        """Base and step over the lanes of a constant, a name, or a linear function whose operands have them.
+
+        None for other expressions, also if no lane differs: `linear` evaluates these.
+        """
         if isinstance(e, (Var, Local)):
             binding = p.env[e.name]
             if isinstance(binding, Lane):
@@ -245,7 +261,7 @@ class Machine:
     # --- memory -----------------------------------------------------------------------------------
 
     def load(self, e: Load, p: Point) -> Value:
-        """A Load; lanes outside the buffer (where that could not be ruled out) give 0."""
+        """Emit a Load; return its value, with 0 in lanes outside the buffer (where not ruled out before)."""
         line = self._line(e, p)
         if line is not None:
             return self._load_line(e, p, *line)
@@ -260,10 +276,10 @@ class Machine:
         return vector_access.read(self.b, at, type)
 
     def _line(self, e: Load, p: Point) -> tuple[Value, Value] | None:
-        """The last index in the first and in the last lane, if it grows evenly and is clamped between bounds.
+        """The last index of ``e`` in the first and in the last lane, if a contiguous read may be possible.
 
-        Such an index grows by 0 or 1 from lane to lane: where it grows by 1 at each, the read is
-        contiguous, and only at an edge it is not.
+        The index must be a minimum or maximum that grows by 0 or 1 from lane to lane; else the result is
+        None. Where it grows by 1 at each, the read is contiguous, and only at an edge it is not.
         """
         if p.lanes == 1 or not e.indices or e.buffer.strides is not None:
             return None
@@ -287,6 +303,10 @@ class Machine:
         return lane is not None and lane.step in (0, 1)
 
     def _load_line(self, e: Load, p: Point, first: Value, last: Value) -> Value:
+        """Emit a Load at an index that `_line` accepts: contiguous, or lane by lane at an edge.
+
+        The generated code chooses: the read is contiguous if ``last - first`` is one less than the lanes.
+        """
         b = self.b
         type = as_type(e.dtype, p.lanes)
         inner = p.inner(None, **{_LINE: Lane(first, 1)})
@@ -308,10 +328,9 @@ class Machine:
         return b.get(slot, type)
 
     def _clamp(self, at: Address) -> Address:
-        """One entry under a condition on its indices: entry 0 where it does not hold.
+        """Address of one entry without its mask: entry 0 of the buffer if the mask holds in no lane.
 
-        Indices may differ from lane to lane where the entry does not, as on a diagonal: it is there if it is
-        at any lane.
+        The mask may differ from lane to lane where the entry does not, as on a diagonal.
         """
         if at.mask is None:
             return at
@@ -319,7 +338,10 @@ class Machine:
         return replace(at, offset=self.b.select(self.b.any(at.mask), at.offset, zero), mask=None)
 
     def address(self, e: Load | Store, p: Point) -> Address:
-        """Address of an access at a point. Its mask: the point's, and the tests of unproven indices."""
+        """Address of an access at a point; its mask is that of the point and the tests of unproven indices.
+
+        Code that reports tested indices outside of the buffer is emitted too.
+        """
         b = self.b
         offset, coefficient = b.const(0, I64), 0
         spread: Value | None = None
@@ -354,16 +376,25 @@ class Machine:
         return Address(self.pointers[e.buffer.name], type, offset, lane_step, spread, mask)
 
     def _inside(self, lane: Lane | None, index: Expr, extent: Value, p: Point) -> tuple[Value, Value]:
-        """An index, and whether it is inside; scalars where no lane differs."""
+        """Value of an index, and a boolean value: true where the index is from 0 to ``extent - 1``.
+
+        Both are scalars if no lane differs.
+
+        lane : base and step of the index, if it has them.
+        """
         if lane is not None and lane.step == 0:
             return lane.base, lane.base.compare("lt", extent, unsigned=True)
         value = self.b.splat(self.value(index, p), p.lanes)
         return value, value.compare("lt", self.b.splat(extent, p.lanes), unsigned=True)
 
     def _report(self, number: int | None, at: Value, inside: Value, p: Point) -> None:
-        """If an access is tested: where it is carried out with an index outside, report that and leave.
+        """Emit code that reports a wrong index and leaves the kernel, if an access is carried out at one.
 
-        At once, as loops whose bounds come from a wrong index may be endless.
+        It leaves at once, as loops whose bounds come from a wrong index may be endless.
+
+        number : the place in the record of faults; None if the access is not tested, and nothing is emitted.
+        at : the index.
+        inside : true in the lanes in which the index is inside of the buffer.
         """
         if number is None:
             return
@@ -394,7 +425,7 @@ class Machine:
         return self.b.const(n, I64) if isinstance(n, int) else self.sizes[n]
 
     def stride(self, buffer: Buffer, axis: int) -> int | Value:
-        """Entries between neighbours along an axis."""
+        """Entries between neighbours along an axis: an int if their number is constant, else a value."""
         if buffer.strides is not None:
             s = buffer.strides[axis]
             return s if isinstance(s, int) else self.sizes[s]
@@ -418,7 +449,7 @@ def _outside_of_choices(e: Expr) -> Sequence[Expr]:
 
 
 def _at_lane(p: Point, k: int) -> Point:
-    """The point at which lane ``k`` stands, alone."""
+    """The point of lane ``k`` alone: each `Lane` has its value there."""
     env = dict(p.env)
     env |= {n: x.base + k * x.step for n, x in p.env.items() if isinstance(x, Lane)}
     return Point(env, chosen=p.chosen)

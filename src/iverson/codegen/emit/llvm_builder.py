@@ -253,7 +253,7 @@ def _simplified(name: str, a: Value, c: Value) -> Value | None:
 
 
 def _number(v: Value) -> Any:
-    """A float constant as the machine has it."""
+    """Value of a float constant, as a NumPy number of its precision."""
     return np.float32(c_float(v.const).value) if v.type.elem == "float" else np.float64(v.const)
 
 
@@ -264,7 +264,7 @@ def _rounded(f: Callable[..., float], a: Value, c: Value) -> float:
 
 
 def _signed(v: Value) -> int:
-    """An integer constant as its bits are read, with a sign: -1 where all are set, True as well."""
+    """Value of an integer constant with its bits read as a signed number: -1 if all are set, as for True."""
     bits = v.type.bits
     number = int(v.const) & ((1 << bits) - 1)
     return number - (1 << bits) if number >> (bits - 1) else number
@@ -294,7 +294,7 @@ class Builder:
 
     flags : fast-math flags put on float ``+ - * /`` (with a trailing blank), "" for none.
     sparing : call elementary functions, as what follows runs seldom, and is to be compiled in little time.
-    inlined : how often each stands in the module's functions itself.
+    inlined : number of places in the module at which an elementary function is inlined, by its symbol.
     has_fma : whether `fma` is one instruction; else it is a product and a sum, rounded twice.
     has_half : whether float16 is converted to and from float by an instruction.
     """
@@ -316,7 +316,7 @@ class Builder:
         self._count = 0
 
     def nested(self) -> Builder:
-        """A builder for another function of the same module."""
+        """A builder for another function of the same module: declarations and helper functions are shared."""
         other = Builder(has_fma=self.has_fma, has_half=self.has_half)
         other.declarations, other.functions = self.declarations, self.functions
         other.results, other.inlined = self.results, self.inlined
@@ -348,11 +348,11 @@ class Builder:
         return value
 
     def wrote(self) -> None:
-        """Memory has changed: what was read must be read again."""
+        """Note that the kernel's memory has changed, so that `load` reads again what it had read before."""
         self._read = {}
 
     def do(self, text: str) -> None:
-        """An instruction without a result."""
+        """Append an instruction that has no result."""
         self.lines.append(f"  {text}")
 
     def pair(self, re: Value, im: Value) -> Pair:
@@ -384,7 +384,10 @@ class Builder:
         return x if x.type == type else self.emit(f"{name} {x.type} {x.ref} to {type}", type)
 
     def call(self, name: str, type: Type, args: Iterable[Value], *, pure: bool = True) -> Value:
-        """A call of a function that is declared at the end of the module."""
+        """Emit a call of the function ``name`` and return its result, of ``type``.
+
+        The module gets a declaration of the function.
+        """
         items = tuple(args)
         self.declarations[name] = f"declare {type} @{name}({', '.join(str(a.type) for a in items)})"
         text = ", ".join(f"{a.type} {a.ref}" for a in items)
@@ -410,7 +413,7 @@ class Builder:
         return self.intrinsic(name, a, c)
 
     def element(self, pointer: Value, type: Type, number: int | Value) -> Value:
-        """The address so many entries of a type behind another."""
+        """Address ``number`` entries of ``type`` behind ``pointer``; a vector if ``number`` is one."""
         at = self.const(number, I64) if isinstance(number, int) else number
         if at.const == 0 and at.type.lanes == 1:
             return pointer
@@ -459,7 +462,10 @@ class Builder:
 
     @contextmanager
     def leaving(self, cond: Value, result: str = "void") -> Iterator[None]:
-        """Instructions for where a condition holds, which is seldom, and then the end of the function."""
+        """Context for instructions that run only if ``cond`` holds, which is seldom, and end with a return.
+
+        result : text of the value that the function returns there.
+        """
         yes, after = self.fresh("leave"), self.fresh("after")
         pure_values, read_values = self._seen, self._read
         self.br_if_rarely(cond, yes, after)
@@ -477,10 +483,11 @@ class Builder:
         self.sparing = before
 
     def outlined(self, name: str, body: Callable[..., Value], args: Sequence[Value]) -> Value:
-        """A call of a function of the module, which is ``body`` of a builder and of its arguments alone.
+        """Emit a call of the module's function ``name``, and return its result.
 
-        That it touches no memory of others is said, as nothing else would find it out: values that were read
-        before the call need not be read again after it.
+        The first call for a name makes this function: ``body`` gets a builder and the parameters, and returns
+        the result. The function must not touch memory of others, as LLVM is told that it does not: values
+        that were read before the call are not read again after it.
         """
         formal = [f"{a.type} %x{n}" for n, a in enumerate(args)]
         if name not in self.functions:
@@ -499,8 +506,11 @@ class Builder:
     # --- blocks and stack slots -------------------------------------------------------------------
 
     def start(self, label: str, known: Mapping[str, Value] | None = None) -> None:
-        """Open a block. Of instructions of earlier blocks those are reused that were ``known`` in one that
-        every way to this block goes through."""
+        """Open the block ``label``.
+
+        known : pure instructions to reuse, which were `known` in a block that every way to this block goes
+            through.
+        """
         self.lines.append(f"{label}:")
         self.block = label
         self._seen = dict(known or {})
@@ -521,7 +531,7 @@ class Builder:
         self.do(f"br i1 {cond.ref}, label %{yes}, label %{no}, !prof !0")
 
     def interleaved(self, x: Pair) -> Value:
-        """The parts of a complex value as they lie in memory."""
+        """Vector of the parts of a complex value in the order of memory: real and imaginary by turns."""
         n = x.type.lanes
         wide = x.type.part.wide(2 * n)
         if n == 1:
@@ -532,7 +542,7 @@ class Builder:
         )
 
     def parted(self, x: Value) -> Pair:
-        """A complex value of what lies in memory."""
+        """Complex value of a vector in which real and imaginary parts stand by turns, as in memory."""
         n = x.type.lanes // 2
         if n == 1:
             return self.pair(self.lane(x, 0), self.lane(x, 1))
@@ -546,7 +556,10 @@ class Builder:
         return self.pair(every_second(0), every_second(1))
 
     def slot(self, type: Type, count: int = 1) -> Value:
-        """Stack memory, reserved once at function entry."""
+        """Address of new stack memory for ``count`` values, reserved once at function entry.
+
+        For a complex type it is a pair of addresses, one for each part.
+        """
         if type.is_complex:
             return Pair(self, self.slot(type.part, count), self.slot(type.part, count), PTR)
         name = f"%{self.fresh('s')}"
@@ -556,12 +569,12 @@ class Builder:
         return Value(self, name, PTR)
 
     def slot_at(self, address: Value, type: Type) -> Value:
-        """A slot of the function that calls this one, of which the address is given."""
+        """Make the address of a slot of the calling function usable as a slot here, and return it."""
         self._slots[address.ref] = type
         return address
 
     def load(self, pointer: Value, type: Type, align: int) -> Value:
-        """Read the kernel's memory."""
+        """Value read from the kernel's memory; what the block has read since the last write is reused."""
         return self.emit(f"load {type}, ptr {pointer.ref}, align {align}", type, reads=True)
 
     def store(self, pointer: Value, value: Value, align: int) -> None:

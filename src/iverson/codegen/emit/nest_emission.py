@@ -62,7 +62,7 @@ _WRITTEN_OUT = 5
 
 
 def emit(kernel: Kernel, target: Target, plan: Plan | None = None) -> str:
-    """The LLVM module of a verified kernel."""
+    """Text of the LLVM module of a verified kernel."""
     plan = plan or plan_of(kernel)
     module_builder = Builder(has_fma=target.has_fma, has_half=target.has_half)
     works = Works("iverson_work", target, module_builder)
@@ -94,9 +94,11 @@ class Works:
         self._entries: set[str] = set()
 
     def function(self, kernel: Kernel, k: int, plan: Plan, kind: str = "") -> str:
-        """``void name(first, last, buffers..., faults, sizes...)``, with the buffers that a phase uses.
+        """Name of the function that does the work of phase ``k``; it is made unless an equal phase has one.
 
-        Phases of a kind are numbered by themselves.
+        It is ``void name(first, last, buffers..., faults, sizes...)``, with the buffers that the phase uses.
+
+        kind : a part of the name; phases of a kind are numbered by themselves.
         """
         names = self._names.setdefault(kind, {})
         key = _key(kernel, k, plan)
@@ -108,7 +110,11 @@ class Works:
         return name
 
     def share(self, kernel: Kernel, k: int, plan: Plan) -> str:
-        """``void name(i64 first, i64 last, ptr arguments)``, which unpacks the arguments for that."""
+        """Name of the entry point of phase ``k``; it is made at the first use.
+
+        It is ``void name(i64 first, i64 last, ptr arguments)``: it unpacks the arguments and calls the
+        function that `function` makes.
+        """
         work = self.function(kernel, k, plan)
         name = f"{work}_share"
         if name not in self._entries:
@@ -140,7 +146,10 @@ def _outcome(phase: Stmt, plan: Plan) -> tuple[object, ...]:
 
 
 def _work_function(name: str, kernel: Kernel, k: int, plan: Plan, works: Works, b: Builder, kind: str) -> str:
-    """Text of the function that does a phase's work: its parameters can be ``noalias``."""
+    """Text of the function that does a phase's work: its parameters can be ``noalias``.
+
+    kind : `PART` for a phase that is a part of another one; else "".
+    """
     phase = kernel.phases[k]
     b.flags = "contract "
     buffers = buffers_of(kernel, k) if kind == PART else arguments_of(kernel, k)
@@ -172,7 +181,7 @@ def _work_function(name: str, kernel: Kernel, k: int, plan: Plan, works: Works, 
 
 
 class _Emitter:
-    """Statements into one builder."""
+    """Emitter of statements and loops into one builder."""
 
     def __init__(self, machine: Machine, target: Target) -> None:
         self.m, self.b, self.target = machine, machine.b, target
@@ -183,6 +192,7 @@ class _Emitter:
             self.statement(s, points)
 
     def statement(self, s: Stmt, points: Points) -> None:
+        """Emit a statement for each of the points; a Let or Declare adds its name to ``env`` of each."""
         if isinstance(s, Loop):
             self.loop(s, points)
         elif isinstance(s, If):
@@ -232,6 +242,13 @@ class _Emitter:
     def challenge(
         self, how: str, best: Slot, at: Slot, value: Value, position: Value, mask: Value | None
     ) -> None:
+        """Put ``value`` and ``position`` in the variables ``best`` and ``at`` where the value is better.
+
+        Of equally good values the one with the smaller position wins.
+
+        how : "argmax" or "argmin".
+        mask : the lanes that take part; None for all.
+        """
         b = self.b
         old, where = b.get(best.pointer, best.type), b.get(at.pointer, at.type)
         wins, ties = scalar_code.better(b, how, best.dtype, old, value)
@@ -242,6 +259,7 @@ class _Emitter:
         b.put(at.pointer, b.select(wins, position, where))
 
     def store(self, s: Store, p: Point) -> None:
+        """Emit a Store at a point: to one entry per lane, or of all lanes combined to one entry."""
         b = self.b
         at = self.m.address(s, p)
         varies = at.coefficient != 0
@@ -283,6 +301,7 @@ class _Emitter:
         )
 
     def _one_entry(self, s: Store, at: vector_access.Address, value: Value) -> None:
+        """Emit a Store of a scalar to one entry; under a mask, only if it holds in some lane."""
         b = self.b
         after, available = None, None
         if at.mask is not None:  # an address that could not be proven: only where it is inside
@@ -306,6 +325,10 @@ class _Emitter:
     # --- control ----------------------------------------------------------------------------------
 
     def branch(self, s: If, points: Points) -> None:
+        """Emit an If: as a mask if the condition differs between lanes, else as a branch.
+
+        If it differs between points, each point gets a branch of its own.
+        """
         conditions = [self.m.value(s.condition, p) for p in points]
         if any(c.type.lanes > 1 for c in conditions):
             inner = []
@@ -327,6 +350,7 @@ class _Emitter:
         self.b.start(after, available)
 
     def loop(self, s: Loop, points: Points) -> None:
+        """Emit a loop; accumulators of a vector loop inside stay vectors for all of it where they may."""
         around, self.scope = self.scope, replace(self.scope, loops=(*self.scope.loops, s))
         plain = s.mark != "vector" and points[0].lanes == 1
         prepared = (
@@ -342,6 +366,10 @@ class _Emitter:
         self.scope = around
 
     def plain_loop(self, s: Loop, points: Points) -> None:
+        """Emit a loop by its mark: in lanes, as tiles, written out, or counted.
+
+        Points whose bounds differ get a loop each; lanes whose bounds differ are masked in one loop (`hull`).
+        """
         lower = [self.m.value(s.lower, p) for p in points]
         upper = [self.m.value(s.upper, p) for p in points]
         if any(v.type.lanes > 1 for v in (*lower, *upper)):
@@ -369,7 +397,7 @@ class _Emitter:
             )
 
     def hull(self, s: Loop, lower: list[Value], upper: list[Value], points: Points) -> None:
-        """A loop whose bounds differ between lanes: from the first to the last of any, lanes masked.
+        """Emit a loop whose bounds differ between lanes: from the first to the last of any, lanes masked.
 
         An index that all lanes share moves evenly with the variable, so that it is inside between two
         places where it is; an index of a lane's own is used only where the lane takes part.
@@ -406,13 +434,16 @@ class _Emitter:
         b.start(after, available)
 
     def _span(self, s: Loop) -> tuple[int, int] | None:
-        """The range of all values a loop's variable can ever take, if it is small."""
+        """Range of all values that a loop's variable can ever take: the first, and the one behind the last.
+
+        None if the range is empty or has more than `_WRITTEN_OUT` values.
+        """
         around = replace(self.scope, loops=self.scope.loops[:-1])
         low, high = integer_bounds.loop_extremes(s, around)
         return (int(low), int(high)) if 0 < high - low <= _WRITTEN_OUT else None
 
     def _extreme(self, values: list[Value], points: Points, how: str) -> Value:
-        """The smallest or largest of all lanes that exist."""
+        """Smallest (``how`` "min") or largest ("max") value in the lanes that exist."""
         nothing = 2**62 if how == "min" else -(2**62)
         total = None
         for v, p in zip(values, points, strict=True):
@@ -423,7 +454,7 @@ class _Emitter:
         return self.b.call(f"llvm.vector.reduce.s{how}.{total.type.suffix}", I64, (total,))
 
     def counted(self, lower: Value, upper: Value, step: int, body: Callable[[Value], None]) -> None:
-        """``for i in range(lower, upper, step): body(i)``."""
+        """Emit ``for i in range(lower, upper, step)``; ``body(i)`` emits what is inside."""
         b = self.b
         head, inside, after = b.fresh("head"), b.fresh("loop"), b.fresh("done")
         before, available = b.fresh("before"), b.known
@@ -442,6 +473,10 @@ class _Emitter:
         b.start(after, available)
 
     def tile(self, s: Loop, lower: Value, upper: Value, points: Points) -> None:
+        """Emit a loop with ``factor`` iterations at once.
+
+        The remaining iterations are jammed too if their number is constant; else they run one by one.
+        """
         count = loop_facts.constant_extent(s)
 
         def jammed(start: Value, size: int) -> None:
@@ -474,7 +509,7 @@ class _Emitter:
         return b.emit(f"udiv i64 {length.ref}, {stride}", I64)
 
     def parallel(self, s: Loop) -> None:
-        """Iterations %first to %last of the phase's loop."""
+        """Emit iterations %first to %last - 1 of the phase's loop."""
         b = self.b
         self.scope = replace(self.scope, loops=(s,))
         lower = self.m.value(s.lower, Point({}))
@@ -489,11 +524,12 @@ class _Emitter:
     def parts(
         self, s: Loop, by_row: Sequence[Buffer], functions: Sequence[tuple[str, Sequence[Buffer], int]]
     ) -> None:
-        """In iterations %first to %last, each part's function: its name, its buffers, and how many of its
-        iterations are one of these.
+        """Emit iterations %first to %last - 1 of a loop over blocks of rows: calls of the parts' functions.
 
-        by_row : the arrays of which there are the rows of an iteration, at a place where these would be if
-        there were all.
+        by_row : buffers with memory for the rows of one block only. A function gets the address at which the
+            whole array would begin if these rows were at their place in it.
+        functions : of each part, the name of its function, its buffers, and its number of iterations per
+            block.
         """
         b, m = self.b, self.m
         lower = m.value(s.lower, Point({}))

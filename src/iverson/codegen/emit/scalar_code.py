@@ -38,7 +38,7 @@ def supported(name: str, dtype: DType) -> bool:
 
 
 def emit(b: Builder, name: str, dtype: DType, args: tuple[Value, ...]) -> Value:
-    """``name(*args)`` for operands of ``dtype`` (already of one vector width)."""
+    """Emit the function ``name`` on operands of ``dtype``, already of one vector width; return the result."""
     if dtype.kind == "c":
         return _COMPLEX[name](b, *args)
     if name in _ANY:
@@ -51,7 +51,7 @@ def emit(b: Builder, name: str, dtype: DType, args: tuple[Value, ...]) -> Value:
 
 
 def combine(b: Builder, how: str, dtype: DType, old: Value, new: Value) -> Value:
-    """``old (how)= new``."""
+    """Emit ``old (how)= new``, where ``how`` is a combine such as "sum"; return the new value."""
     if how == "assign":
         return new
     return emit(b, COMBINE[how], dtype, (old, new))
@@ -70,7 +70,7 @@ def better(b: Builder, how: str, dtype: DType, best: Value, value: Value) -> tup
 
 
 def cast(b: Builder, x: Value, source: DType, target: DType) -> Value:
-    """See `iverson.core.scalars.converted`."""
+    """Emit the conversion of ``x`` from one dtype to another, as by `iverson.core.scalars.converted`."""
     to = llvm_builder.as_type(target, x.type.lanes)
     if source == target:
         return x
@@ -106,7 +106,11 @@ def cast(b: Builder, x: Value, source: DType, target: DType) -> Value:
 
 
 def _to_integer(b: Builder, x: Value, target: DType) -> Value:
-    """Integer of a float by 32 or 64 signed bits, whose lowest number stands for all that does not fit."""
+    """Convert floats to an integer dtype, by way of a signed integer of 32 or 64 bits.
+
+    A number that does not fit in this integer becomes the lowest one. For uint64, numbers from 2**63 on are
+    converted by their distance from 2**63.
+    """
     to = llvm_builder.as_type(target, x.type.lanes)
     wide = to.of("i64" if target.itemsize == 8 or target == np.uint32 else "i32")
     if target == np.uint64:
@@ -135,6 +139,7 @@ def _intrinsic(name: str) -> Emitter:
 
 
 def _vector(name: str) -> Emitter:
+    """Emitter of a function of `vecmath`: inlined up to `INLINED` times in a module, then called."""
     function = vecmath.FUNCTIONS[name]
 
     def emitter(b: Builder, *args: Value) -> Value:
@@ -153,7 +158,7 @@ def _vector(name: str) -> Emitter:
 
 
 def _library(name: str) -> Emitter:
-    """The C library's function, lane by lane."""
+    """Emitter that calls the C library's function for each lane."""
 
     def emitter(b: Builder, *args: Value) -> Value:
         type = args[0].type
@@ -190,7 +195,7 @@ def _extremum(how: str) -> Emitter:
 
 
 def _universal(module: str, name: str) -> Emitter:
-    """NumPy's (``"numpy"``) or SciPy's (``"special"``) universal function of that name."""
+    """Emitter that calls NumPy's (``"numpy"``) or SciPy's (``"special"``) universal function of that name."""
 
     def emitter(b: Builder, *args: Value) -> Value:
         letter = "f" if args[0].type.elem == "float" else "d"
@@ -204,7 +209,7 @@ def _scipy(name: str) -> Emitter:
 
 
 def _in_double(function: Emitter) -> Emitter:
-    """A function that computes in double precision."""
+    """Emitter that applies ``function`` to the arguments in double, and rounds the result to their type."""
 
     def emitter(b: Builder, *args: Value) -> Value:
         operand_type, wide = args[0].type, args[0].type.of("double")
@@ -246,14 +251,17 @@ def _spherical_j(b: Builder, n: Value, x: Value) -> Value:
 
 
 def _exprel_order(b: Builder, k: Value, x: Value) -> Value:
-    """See `iverson.core.scalars.scipy_functions`."""
+    """k-th derivative of (exp(x) - 1) / x; see `iverson.core.scalars.scipy_functions`."""
     within = b.select(x > 800.0, b.const(800.0, x.type), x)
     value = _scipy("hyp1f1")(b, k + 1.0, k + 2.0, within) / (k + 1.0)
     return b.select(x.eq(-math.inf), b.const(0.0, x.type), value)
 
 
 def _log1prel_order(b: Builder, k: Value, x: Value) -> Value:
-    """See `iverson.core.scalars.scipy_functions`; for k > 4 and large x, to the first order of 1 / x."""
+    """k-th derivative of log(1 + x) / x; see `iverson.core.scalars.scipy_functions`.
+
+    For k > 4 and large x, it is computed to the first order of 1 / x.
+    """
     limit = b.select(k > 4.0, b.const(1e6, x.type), b.const(64.0, x.type))
     odd = (b.cast("fptosi", k, k.type.as_int) & 1).eq(1)
     sign = b.select(odd, b.const(-1.0, x.type), b.const(1.0, x.type))
@@ -342,8 +350,10 @@ def _remainder_float(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _floor_divide_float(b: Builder, x: Value, y: Value) -> Value:
-    """The exact quotient of x less its remainder, which rounding leaves next to an integer; of an infinite
-    operand, or by 0, the quotient itself."""
+    """Quotient rounded down: x less its remainder, by y, which rounding leaves next to an integer.
+
+    Of an infinite operand, or by 0, it is the quotient itself.
+    """
     r = b.emit(f"frem {x.type} {x.ref}, {y.ref}", x.type)
     q = (x - r) / y
     down = r.ne(0.0) & (r < 0.0).compare("ne", y < 0.0)
@@ -502,7 +512,7 @@ _Complex = Callable[..., Value]
 
 
 def _numpy(name: str) -> Callable[..., Pair]:
-    """NumPy's universal function of that name."""
+    """Emitter that calls NumPy's universal function of that name on complex numbers."""
 
     def emitter(b: Builder, *args: Pair) -> Pair:
         letter = "F" if args[0].type.elem == "complex64" else "D"
@@ -518,7 +528,10 @@ def _product(b: Builder, x: Pair, y: Pair) -> Value:
 
 
 def _quotient(b: Builder, x: Pair, y: Pair) -> Value:
-    """Quotient by R. Smith's method (Algorithm 116, CACM 5, 1962), as in NumPy; by 0, that of each part."""
+    """Quotient by R. Smith's method (Algorithm 116, CACM 5, 1962), as in NumPy.
+
+    For a divisor of 0 each part is divided by 0.
+    """
     size, other = b.intrinsic("fabs", y.re), b.intrinsic("fabs", y.im)
     first = size >= other
     large, small = b.select(first, y.re, y.im), b.select(first, y.im, y.re)
@@ -549,7 +562,7 @@ def _tanh_of_complex(b: Builder, x: Pair) -> Value:
 
 
 def _exp2_of_complex(b: Builder, x: Pair) -> Value:
-    """See `core.scalars.exponential_functions.exp2`."""
+    """2^x of complex numbers, by the method of `core.scalars.exponential_functions.exp2`."""
     last = b.const(2.0 * EXP2_HALVES[4 if x.type.elem == "complex64" else 8], x.re.type)
     near = b.select(x.re < -last, -last, b.select(x.re > last, last, x.re))
     n = b.intrinsic("rint", b.select(x.re.ne(x.re), b.const(0.0, x.re.type), near))
@@ -576,7 +589,7 @@ def _silu_of_complex(b: Builder, x: Pair) -> Value:
 
 
 def _sinc_of_complex(b: Builder, x: Pair) -> Value:
-    """See `core.scalars.bessel`."""
+    """sin(pi x) / (pi x) of complex numbers, and 1 at 0; see `core.scalars.bessel`."""
     nearest = b.intrinsic("rint", x.re)
     sine = _numpy("sin")(b, b.pair((x.re - nearest) * math.pi, x.im * math.pi))
     odd = b.intrinsic("floor", nearest * 0.5).ne(nearest * 0.5)

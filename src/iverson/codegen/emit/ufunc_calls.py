@@ -37,8 +37,11 @@ class _Structure(ctypes.Structure):
 
 
 def call(b: Builder, module: str, name: str, signature: str, args: Sequence[Value]) -> Value:
-    """``name(*args)`` of a module's universal function by its loop of a signature (``"dd->d"``), all lanes at
-    once; a vector of the signature's result."""
+    """Emit a call of a universal function on all lanes at once, and return its result.
+
+    module : a key of `_MODULES`.
+    signature : that of the loop to call, such as ``"dd->d"``.
+    """
     operand_letters, result_letter = signature.split("->")
     lanes = args[0].type.lanes
     types = [*(a.type for a in args), _TYPES[result_letter].wide(lanes)]
@@ -70,7 +73,7 @@ def _in_memory(type: Type) -> Type:
 
 
 def _numbers(b: Builder, values: Sequence[int]) -> str:
-    """The address of integers in the module."""
+    """Symbol of a constant array of these integers, which the module gets unless it has it."""
     name = f"@iverson_integers_{'_'.join(map(str, values))}"
     items = ", ".join(f"i64 {n}" for n in values)
     b.functions.setdefault(

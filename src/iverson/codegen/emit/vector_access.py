@@ -36,7 +36,7 @@ class Address:
 
 
 def in_memory(type: Type) -> Type:
-    """The scalar type an entry has in memory."""
+    """The scalar type that an entry has in memory: a byte for a bool."""
     return I8 if type.elem == "i1" else type.wide(1)
 
 
@@ -128,6 +128,7 @@ def lane_of(b: Builder, at: Address, k: int) -> Address:
 
 
 def _read(b: Builder, at: Address, type: Type) -> Value:
+    """Read entries that are not complex, by contiguous, reversed, strided or scattered access."""
     align = at.type.bits // 8
     if at.coefficient == 0 or type.lanes == 1:
         return b.load(at.pointer, at.type, align)
@@ -184,7 +185,7 @@ def _strided_store(b: Builder, at: Address, value: Value, align: int) -> None:
 
 
 def _picked(b: Builder, mask: Value, where: dict[int, int]) -> Value:
-    """A mask whose lane ``embed`` is lane ``where[place]`` of the given one, and False elsewhere."""
+    """A mask whose lane ``place`` is lane ``where[place]`` of the given one, and False for other places."""
     n = mask.type.lanes
     none = b.const(False, mask.type)
     return _shuffle(b, mask, none, [where.get(place, n) for place in range(n)])

@@ -58,6 +58,10 @@ class Vectors:
             self.factor = 1
 
     def emit(self, points: Points, lower: Value, upper: Value) -> None:
+        """Emit the loop for these points.
+
+        Accumulators that are not vectors yet are vectors during the loop, and combined after it.
+        """
         self.lower, self.upper = lower, upper
         if self.lanes == 1:
             self.e.plain_loop(replace(self.s, mark=""), points)
@@ -75,7 +79,7 @@ class Vectors:
         return any(isinstance(points[0].env.get(updated(u)), Wide) for u in self.updates)
 
     def open(self, points: Points) -> Points:
-        """Points at which the accumulators are vectors."""
+        """Copies of the points at which the accumulators are new vectors, which start at the identity."""
         return [self._open_point(p) for p in points]
 
     def _open_point(self, p: Point) -> Point:
@@ -89,6 +93,7 @@ class Vectors:
                 self._finish(u, p, q)
 
     def _groups(self) -> None:
+        """Emit groups of ``factor`` vectors, then the remaining ones; the last is masked if not full."""
         b, s, span = self.b, self.s, self.lanes * self.s.step
         group = span * self.factor
         if self.count is None:
@@ -116,12 +121,12 @@ class Vectors:
                 self._group(start, remaining, mask)
 
     def _tail_mask(self, i: Value) -> Value:
-        """Mask of the lanes below ``upper``."""
+        """Mask of the lanes below ``upper``, if the first lane is at ``i``."""
         distance = self.upper - i
         return self.b.iota(self.lanes) * self.s.step < self.b.splat(distance, self.lanes)
 
     def _group(self, start: Value, size: int, mask: Value | None = None) -> None:
-        """``size`` vectors from ``start``, the last of them masked."""
+        """Emit the body for ``size`` vectors from ``start``; ``mask`` is that of the last of them."""
         points = []
         for p, k in self.outer:
             if k >= size:
@@ -136,7 +141,10 @@ class Vectors:
     # --- accumulators -----------------------------------------------------------------------------
 
     def _slots(self, u: Update | UpdateArg, p: Point) -> list[tuple[str, Wide]]:
-        """For each vector of a group, a fresh variable that starts at the identity."""
+        """Accumulators of ``u``: names, each with a new variable for each vector of a group.
+
+        The variables start at the identity; the position of an UpdateArg starts at the largest integer.
+        """
         if isinstance(u, Update):
             firsts = {u.name: identity(u.combine, self.e.slot(u.name, p).dtype)}
         else:

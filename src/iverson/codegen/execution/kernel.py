@@ -99,7 +99,7 @@ class CompiledKernel:
 
     @cached_property
     def careful(self) -> CompiledKernel:
-        """The same kernel, its loops testing what this one's calls decide."""
+        """The same kernel, compiled so that its loops test the indices that this one checks at the call."""
         return compile_kernel(self.kernel, careful=True, target=self.target)
 
     def _decided(self, arrays: Sequence[Array], sizes: Mapping[str, int]) -> bool:
@@ -133,7 +133,10 @@ class CompiledKernel:
 
 
 def _bind(kernel: Kernel, arrays: tuple[Array, ...], explicit_sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes, from shapes and strides, with every array checked against its buffer."""
+    """Check every array against its buffer; return the sizes that follow from shapes and strides.
+
+    The result also has the sizes in ``explicit_sizes``.
+    """
     operation = f"codegen: kernel '{kernel.name}'"
     buffers = kernel.arguments
     if len(arrays) != len(buffers):
@@ -163,6 +166,7 @@ def _bind(kernel: Kernel, arrays: tuple[Array, ...], explicit_sizes: Mapping[str
 
 
 def _bind_strides(operation: str, b: Buffer, a: Array, sizes: dict[str, int]) -> None:
+    """Check an array's strides against those of its buffer; strides that are names are added to ``sizes``."""
     if b.strides is None:
         if not (a.flags.c_contiguous and a.flags.aligned):
             raise ArgumentError(
@@ -184,6 +188,7 @@ def _bind_strides(operation: str, b: Buffer, a: Array, sizes: dict[str, int]) ->
 
 
 def _check_overlap(operation: str, buffers: tuple[Buffer, ...], arrays: tuple[Array, ...]) -> None:
+    """Raise ArgumentError if an array that is written shares memory with another one."""
     for k, (b, a) in enumerate(zip(buffers, arrays, strict=True)):
         if b.role == "in":
             continue

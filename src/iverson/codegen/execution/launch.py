@@ -71,7 +71,7 @@ def launch(
 
 
 def sharing(phase: Stmt) -> str:
-    """Text: how entries that several iterations of a phase without sizes write are kept safe."""
+    """Text for reports on a phase without sizes: the way in which colliding writes are kept safe."""
     outputs = parallel_scatter.shared(phase)
     if not outputs or not isinstance(phase, Loop):
         return "each thread has entries of its own"
@@ -103,7 +103,11 @@ def _run(
     total: int,
     count: int,
 ) -> None:
-    """Run one phase whose iterations write entries of their own."""
+    """Run one phase whose iterations write entries of their own.
+
+    total : number of iterations.
+    count : number of threads.
+    """
     with _reporting(compiled, by_name) as record:
         block = _block(compiled.kernel, k, by_name, sizes, record)
         thread_pool.run(
@@ -113,7 +117,12 @@ def _run(
 
 @dataclass(frozen=True)
 class _Shared:
-    """A phase whose iterations may write the same entries, run in each of the ways of `parallel_scatter`."""
+    """A phase whose iterations may write the same entries, run in each of the ways of `parallel_scatter`.
+
+    total : number of iterations.
+    count : number of threads.
+    make : compiles a kernel.
+    """
 
     compiled: Compiled
     k: int
@@ -132,6 +141,7 @@ class _Shared:
             _run(self.compiled, self.k, self.by_name, self.sizes, self.total, 1)
 
     def private(self) -> None:
+        """Run ranges of iterations at once, each with its own copy of the outputs; combine the copies."""
         copies = parallel_scatter.private(self.phase, self.by_name, self.count)
         kernel = self.compiled.kernel
         edges = [self.total * n // self.count for n in range(self.count + 1)]
@@ -143,6 +153,7 @@ class _Shared:
         parallel_scatter.combine(self.phase, self.by_name, copies)
 
     def sorted(self) -> None:
+        """Run the iterations in the order of their keys; no key is in two of the ranges that threads take."""
         finder = self.variant("keys", parallel_scatter.keys)
         sizes = {**self.sizes, parallel_scatter.COUNT: self.total}
         keys = np.empty(self.total, np.int64)
@@ -160,7 +171,7 @@ class _Shared:
         _run(variant, 0, self.by_name, self.sizes, self.total, self.count)
 
     def variant(self, kind: str, transform: Callable[[Kernel, Loop], Kernel]) -> Compiled:
-        """A kernel that follows from this phase, compiled when it is first needed."""
+        """The kernel that ``transform`` makes of this phase, compiled once and kept under ``kind``."""
         kernel = self.compiled.facts.get((kind, self.k))
         if kernel is None:
             kernel = self.compiled.facts[kind, self.k] = self.make(
@@ -188,7 +199,7 @@ def _block(
 
 @contextmanager
 def _reporting(compiled: Compiled, by_name: Mapping[str, Array]) -> Iterator[Array]:
-    """The record for a run of loops; what they report is raised afterwards."""
+    """Context that gives a record of faults for a run of loops, and at its end raises what they reported."""
     if not compiled.plan.reported:
         yield _NOTHING
         return
@@ -216,7 +227,10 @@ def _ways(
     sizes: Mapping[str, int],
     work: tuple[int, float, int],
 ) -> dict[str, float]:
-    """Cost of each way to share the phase's outputs; empty if iterations share no entries."""
+    """Cost of each way to share the phase's outputs, by name; empty if iterations share no entries.
+
+    work : number of iterations, units of work, and number of threads.
+    """
     total, units, count = work
     key = ("ways", k, count, *map(sizes.__getitem__, compiled.kernel.sizes))
     costs = compiled.facts.get(key)

@@ -70,7 +70,11 @@ def to_assembly(text: str, machine: Machine) -> str:
 
 
 def load(code: bytes, names: tuple[str, ...], signature: Callable[[int], Callable[..., None]]) -> Library:
-    """Link an object into the process; ``signature`` makes a function of an entry point's address."""
+    """Link an object into the process.
+
+    names : its entry points.
+    signature : makes a function of an entry point's address.
+    """
     owner, addresses = object_linking.link(code, names, _address) or _linked_by_llvm(code, names)
     return Library(owner, {name: signature(addresses[name]) for name in names}, addresses)
 
@@ -84,6 +88,7 @@ def _address(symbol: str) -> int | None:
 
 
 def _linked_by_llvm(code: bytes, names: tuple[str, ...]) -> tuple[Any, dict[str, int]]:
+    """Link an object by LLVM: the engine, which owns the code, and the addresses of the entry points."""
     import llvmlite.binding as llvm
 
     with target.lock:

@@ -64,7 +64,7 @@ class Expected:
 
 
 def at_peak(flops: float, moved: float, itemsize: int, peak: Peak) -> float:
-    """Seconds that so many operations and bytes take at least."""
+    """Least seconds for so many operations on numbers of ``itemsize`` bytes, and so many bytes moved."""
     return max(flops / (peak.flops * 8 / itemsize), moved / peak.bytes)
 
 
@@ -90,7 +90,10 @@ def expected(
 
 
 def _visited(phase: Stmt, sizes: Mapping[str, int]) -> tuple[int, int]:
-    """Points and bytes: counted, or estimated where that takes long or data has a say."""
+    """Number of runs of innermost bodies of a phase, and of the bytes that it touches.
+
+    They are counted, or estimated if that takes long or if bounds depend on data.
+    """
     block = list(statements((phase,)))
     bounds = [e for s in block if isinstance(s, Loop) for e in (s.lower, s.upper)]
     names = {x.name for e in bounds for x in subexpressions(e) if isinstance(x, Var)}
@@ -134,7 +137,10 @@ def _flops(s: Stmt) -> float:
 
 
 class _Units:
-    """The units of a statement each time that it runs; ``slow`` takes what does not run in lanes."""
+    """Function of a statement: the units of one run of it, without the statements in its body.
+
+    slow : gets a text, as a key, for each cause why a part of the phase does not run in lanes.
+    """
 
     def __init__(self, phase: Stmt, lanes: int, slow: dict[str, None], labels: Mapping[str, str]) -> None:
         self.lanes, self.slow = lanes, slow
@@ -145,6 +151,7 @@ class _Units:
         self._place(phase, None, None)
 
     def _place(self, s: Stmt, vector: Loop | None, inner: Loop | None) -> None:
+        """Note the vector loop and the innermost loop around ``s`` and around each statement in it."""
         self.vector[id(s)], self.inner[id(s)] = vector, inner
         if isinstance(s, Loop) and s.mark == "vector" and vector is None and loop_facts.vectorizable(s):
             vector = s
@@ -155,6 +162,7 @@ class _Units:
                 self._place(x, vector, inner)
 
     def __call__(self, s: Stmt) -> float:
+        """Units of one run of ``s``, without its body; causes of slowness are added to ``slow``."""
         if isinstance(s, Loop):
             return 0.0
         vector, inner = self.vector[id(s)], self.inner[id(s)]

@@ -82,6 +82,7 @@ def _require(holds: bool, kernel: Kernel, part: str, got: str, expected: str) ->
 
 
 def _block(kernel: Kernel, body: tuple[Stmt, ...], scope: _Scope) -> None:
+    """Check the rules for the statements of a block; ``scope`` has the names that are known before it."""
     for s in body:
         for e in expressions(s):
             _expression(kernel, e, scope)
@@ -116,6 +117,7 @@ def _binding(kernel: Kernel, name: str, scope: _Scope) -> _Scope:
 
 
 def _loop(kernel: Kernel, s: Loop, scope: _Scope) -> None:
+    """Check the rules for a loop, and for its body."""
     scope = _binding(kernel, s.var, scope)
     _require(s.mark in MARKS, kernel, s.var, s.mark, f"a mark among {MARKS}")
     _require(s.step > 0 and s.factor > 0, kernel, s.var, str(s.step), "a positive step and factor")
@@ -133,6 +135,7 @@ def _loop(kernel: Kernel, s: Loop, scope: _Scope) -> None:
 
 
 def _update(kernel: Kernel, s: Update | UpdateArg, scope: _Scope) -> None:
+    """Check that an update is of a declared variable, of its dtype, and permitted in the loops around."""
     names = (s.name,) if isinstance(s, Update) else (s.best, s.at)
     for name in names:
         _require(name in scope.mutable, kernel, name, "an update", "a declared variable")
@@ -148,6 +151,7 @@ def _update(kernel: Kernel, s: Update | UpdateArg, scope: _Scope) -> None:
 
 
 def _store(kernel: Kernel, s: Store) -> None:
+    """Check the buffer, the combine, the indices and the dtype of a Store."""
     name = s.buffer.name
     _require(s.buffer in kernel.buffers, kernel, name, "an unknown buffer", "one of the kernel's")
     _require(s.buffer.role != "in", kernel, name, "a store", "a buffer with role out, inout or temp")
@@ -181,6 +185,7 @@ def _expression(kernel: Kernel, root: Expr, scope: _Scope) -> None:
 
 
 def _node(kernel: Kernel, e: Expr, scope: _Scope) -> None:
+    """Check the rules for one node of an expression; its operands are checked by themselves."""
     if isinstance(e, Var):
         _require(e.name in scope.variables, kernel, e.name, "a use", "a variable of a loop around")
     elif isinstance(e, Size):

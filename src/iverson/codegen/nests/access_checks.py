@@ -49,7 +49,10 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Access:
-    """One index of one Load or Store: dimension ``axis`` of ``buffer`` at ``index``."""
+    """One index of one Load or Store: dimension ``axis`` of ``buffer`` at ``index``.
+
+    scope : the loops and guards around the access, and the values of names there.
+    """
 
     node: Load | Store
     axis: int
@@ -67,10 +70,12 @@ class Access:
 
 @dataclass(frozen=True)
 class Plan:
-    """The outcome for a kernel.
+    """Accesses of a kernel that are not proven inside their buffers when compiling, by what is done instead.
 
-    checks : accesses that the call decides. clamped : places that touch memory only where they are inside.
-    tested : places whose index the loop reports where it is outside, by number; ``reported`` by number.
+    checks : accesses that are proven at the call, from its sizes and the ranges of its index buffers.
+    clamped : places that touch memory only if their index is inside.
+    tested : number of each place whose index the loop tests, and reports if it is outside.
+    reported : the accesses of these numbers, in order.
     """
 
     checks: tuple[Access, ...] = ()
@@ -80,7 +85,10 @@ class Plan:
 
 
 def plan(kernel: Kernel, *, careful: bool = False) -> Plan:
-    """Sort all accesses of a kernel; with ``careful`` the loops test what the call would decide."""
+    """Decide for each access of a kernel if it is proven inside, checked at the call, or tested in the loop.
+
+    careful : the loops test the accesses that otherwise are checked at the call.
+    """
     checks: list[Access] = []
     clamped: set[Place] = set()
     tested: dict[Place, int] = {}
@@ -103,7 +111,10 @@ def plan(kernel: Kernel, *, careful: bool = False) -> Plan:
 
 
 def follows(plan: Plan, kernel: Kernel, ranges: Ranges) -> bool:
-    """True if these ranges of sizes and index buffers prove that accesses left to the call are inside."""
+    """True if ``ranges`` prove that all accesses of ``plan.checks`` are inside their buffers.
+
+    ranges : intervals of the sizes and of the entries of index buffers, at one call.
+    """
     writable = {b.name for b in kernel.buffers if b.role != "in"}
     return all(inside(a, ranges) or inside(a, ranges, _facts(a.scope, writable)) for a in plan.checks)
 
@@ -132,7 +143,7 @@ def is_inside(store: Store, scope: Scope) -> bool:
 
 
 def index_buffers(checks: tuple[Access, ...]) -> tuple[Buffer, ...]:
-    """The integer buffers whose entries' range the checks ask for."""
+    """The integer buffers whose smallest and largest entries are needed to decide ``checks`` at a call."""
     loads = (x for access in checks for e in _interval_sources(access) for x in _loads(e, access.scope))
     return tuple({x.buffer.name: x.buffer for x in loads if x.dtype.kind in "iu"}.values())
 
@@ -147,6 +158,7 @@ def accesses(kernel: Kernel) -> Iterator[Access]:
 
 
 def _block(body: tuple[Stmt, ...], scope: Scope) -> Iterator[Access]:
+    """Accesses of the statements of ``body`` and of their bodies; ``scope`` is what surrounds ``body``."""
     for s in body:
         for e in expressions(s):
             yield from _expression(e, scope)
@@ -162,10 +174,11 @@ def _block(body: tuple[Stmt, ...], scope: Scope) -> Iterator[Access]:
 
 
 def _expression(root: Expr, scope: Scope) -> Iterator[Access]:
-    """The accesses in an expression, inner ones first, each once for every set of choices it stands behind.
+    """The accesses in an expression, inner ones first.
 
-    A node behind many sets of choices is taken to stand behind what is common to them. Choices by conditions
-    that say nothing of indices are not told apart.
+    An access is given once for each set of choices it stands behind (a condition of a Select around it, and
+    the side), with the choices as guards. Once a node has `MANY` sets, further ones are reduced to what is
+    common to all of them. Conditions that say nothing of indices count as one condition.
     """
     reads: list[Access] = []
     telling: dict[Expr, Expr] = {}
@@ -230,7 +243,12 @@ def _compares(condition: Expr, scope: Scope) -> bool:
 
 
 def _facts(scope: Scope, writable: set[str]) -> tuple[Affine, ...]:
-    """Forms that guards prove not to be negative, without guards on values that the kernel changes."""
+    """Affine forms that the guards of ``scope`` prove to be at least 0.
+
+    Guards on values that can change during an iteration prove nothing.
+
+    writable : names of the buffers that the kernel writes.
+    """
     forms: list[Affine] = []
     pending = list(scope.guards)
     while pending:
@@ -257,7 +275,10 @@ def _facts(scope: Scope, writable: set[str]) -> tuple[Affine, ...]:
 
 
 def _steady(e: Expr, scope: Scope, writable: set[str]) -> bool:
-    """True if an expression has one value during a whole iteration."""
+    """True if the value of ``e`` cannot change during an iteration.
+
+    It can if ``e`` loads from a buffer in ``writable`` (names), or uses a variable that updates may change.
+    """
     return not any(
         x.buffer.name in writable
         if isinstance(x, Load)
@@ -267,7 +288,7 @@ def _steady(e: Expr, scope: Scope, writable: set[str]) -> bool:
 
 
 def _parts(e: Expr, scope: Scope) -> Iterator[Expr]:
-    """Expressions that an expression is computed from, the values of names included."""
+    """All subexpressions of ``e``, and of the values that the names in it have in ``scope``."""
     for x in subexpressions(e):
         yield x
         if isinstance(x, Local) and x.name in scope.lets:
@@ -275,7 +296,7 @@ def _parts(e: Expr, scope: Scope) -> Iterator[Expr]:
 
 
 class _Some(dict[str, Interval]):
-    """Ranges with an interval for every key: an index without limits here never has limits."""
+    """Ranges that give (0, 0) for every key: an index without bounds at these has no bounds at any ranges."""
 
     def get(self, _key: str, _default: object = None) -> Interval:
         return 0, 0

@@ -22,13 +22,14 @@ PROBE = (0,)
 
 
 def record(plan: Plan) -> Array:
-    """A record in which nothing is reported."""
+    """New record of faults, with none: for each place that ``plan`` tests, a flag and an index."""
     return np.zeros((max(len(plan.reported), 1), 2), np.int64)
 
 
 def check(name: str, plan: Plan, found: Array, shapes: dict[str, tuple[int, ...]]) -> None:
-    """Raises IndexingError for the first place that a record reports; ``name`` is the kernel's.
+    """Raise IndexingError for the first place that the record ``found`` reports, if there is one.
 
+    name : the kernel's, for the error.
     shapes : of the arrays of the call, by buffer.
     """
     if not found[:, 0].any():
@@ -38,7 +39,10 @@ def check(name: str, plan: Plan, found: Array, shapes: dict[str, tuple[int, ...]
 
 
 def error(name: str, access: Access, index: int, shapes: dict[str, tuple[int, ...]]) -> IndexingError:
-    """The error for an index outside its buffer."""
+    """IndexingError that says that ``index`` is outside of the buffer of ``access``, in the kernel ``name``.
+
+    For a buffer that only checks positions of an argument (`PROBE`), it names the position the user gave.
+    """
     node, axis = access.node, access.axis
     extent = shapes[node.buffer.name][axis]
     if node.buffer.strides == PROBE:

@@ -30,14 +30,17 @@ class Scope:
 
 
 def extremes(form: Affine, scope: Scope, ranges: Ranges) -> Interval:
-    """The smallest and largest value a form can take."""
+    """Lower and upper bound of the values of ``form`` in ``scope``; infinite if no bound is known."""
     low = _bound(form, scope, ranges, len(scope.loops), upper=False)
     high = _bound(form, scope, ranges, len(scope.loops), upper=True)
     return low, high
 
 
 def loop_extremes(loop: Loop, scope: Scope) -> Interval:
-    """The smallest value of a loop's lower bound, and the largest of its upper one."""
+    """Least value of a loop's lower bound and greatest value of its upper bound, in the loops of ``scope``.
+
+    They are infinite if they are not known.
+    """
     lows = [
         _bound(c, scope, {}, len(scope.loops), upper=False) for c in _candidates(loop.lower, scope, "maximum")
     ]
@@ -51,13 +54,17 @@ def loop_extremes(loop: Loop, scope: Scope) -> Interval:
 
 
 def affine(e: Expr, scope: Scope) -> Affine:
-    """An integer expression as an affine form."""
+    """Affine form of an integer expression.
+
+    Names that have a value in ``scope`` are replaced by it; a part that is not linear becomes an atom.
+    """
     if scope.lets:
         return _form(e, scope)
     return known_form(e) or keep_form(e, _form(e, scope))
 
 
 def _form(e: Expr, scope: Scope) -> Affine:
+    """Affine form of an integer expression, as of `affine`, but always computed anew."""
     if isinstance(e, Const):
         return Affine(int(e.value))
     if isinstance(e, Local) and e.name in scope.lets:
@@ -86,7 +93,11 @@ def never(scope: Scope, ranges: Ranges) -> bool:
 
 
 def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: bool) -> Bound:
-    """The largest (smallest) value, the innermost ``depth`` loops' variables replaced by their bounds."""
+    """Upper bound (``upper``) or lower bound of ``form``; infinite if none is known.
+
+    The variables of the outermost ``depth`` loops of ``scope`` are replaced by bounds, the innermost of them
+    first.
+    """
     form = _without_quotients(form, scope)
     while depth:
         depth -= 1
@@ -106,7 +117,10 @@ def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: boo
 
 
 def _last(end: Affine, loop: Loop, scope: Scope) -> Affine:
-    """The last value before ``end``; with a step it is known where the extent is."""
+    """Form of the last value that the variable of ``loop`` takes if the loop stops before ``end``.
+
+    If the number of iterations is not constant, this is ``end - 1``, which a step may not reach.
+    """
     start = affine(loop.lower, scope)
     length = end - start
     if length.terms:
@@ -115,7 +129,13 @@ def _last(end: Affine, loop: Loop, scope: Scope) -> Affine:
 
 
 def _candidates(e: Expr, scope: Scope, choice: str) -> list[Affine]:
-    """Valid bounds a loop's bound gives: each side of a minimum bounds it from above."""
+    """Affine forms that are each a valid bound in place of the bound ``e`` of a loop.
+
+    The variable stays below each operand of a minimum that is the upper bound, and is at least each operand
+    of a maximum that is the lower bound. At most 4 forms are given for a choice or a sum.
+
+    choice : "minimum" if ``e`` is an upper bound, "maximum" if it is a lower one.
+    """
     if isinstance(e, Local) and e.name in scope.lets:
         return _candidates(scope.lets[e.name], scope, choice)
     if isinstance(e, Apply) and e.name == choice:
@@ -132,7 +152,10 @@ _OPPOSITE = {"minimum": "maximum", "maximum": "minimum"}
 
 
 def _without_quotients(form: Affine, scope: Scope) -> Affine:
-    """``c (x // d)`` with d dividing c as ``(c / d) (x - x % d)``, which may cancel further."""
+    """``form`` with terms ``c (x // d)``, where d divides c, written as ``(c / d) (x - x % d)``.
+
+    The terms of x may then cancel with others.
+    """
     for e, c in form.terms:
         if not (isinstance(e, Apply) and e.name == "floor_divide" and isinstance(e.args[1], Const)):
             continue
@@ -145,7 +168,11 @@ def _without_quotients(form: Affine, scope: Scope) -> Affine:
 
 
 def _interval(e: Expr, scope: Scope, ranges: Ranges) -> Interval:
-    """The interval of a size, of a load, or of something that is not affine, from those of its parts."""
+    """Interval of an atom of an affine form.
+
+    That of a size or a load is in ``ranges``, or follows from the dtype; that of another expression follows
+    from the intervals of its operands.
+    """
     if isinstance(e, Size):
         return ranges.get(e.name, (0, inf))
     if isinstance(e, Load):
@@ -168,9 +195,10 @@ def from_affine(form: Affine) -> Expr:
 
 
 def without_division(e: Expr) -> Expr:
-    """``(d x + c) // d  ->  x + c // d`` and ``(d x + c) % d  ->  c % d``, wherever they stand.
+    """``e`` without exact divisions: ``(d x + c) // d  ->  x + c // d`` and ``(d x + c) % d  ->  c % d``.
 
-    So is what such a remainder is written as: ``d x + c - d x  ->  c``.
+    This holds for all subexpressions. A difference that is constant, such as ``d x + c - d x``, becomes a
+    number.
     """
     e = e.rebuilt([without_division(o) for o in e.operands])
     if e.dtype.kind == "i" and isinstance(e, Apply) and e.name == "subtract":

@@ -67,6 +67,7 @@ def _block(body: tuple[Stmt, ...], env: Environment, memory: dict[str, Array]) -
 
 
 def _statement(s: Stmt, env: Environment, memory: dict[str, Array]) -> None:
+    """Run one statement, which changes ``env`` (values by name) and ``memory`` (arrays by buffer name)."""
     if isinstance(s, Loop):
         lower, upper = (int(evaluate(e, env, memory)) for e in (s.lower, s.upper))
         for k in range(lower, upper, s.step):
@@ -99,6 +100,7 @@ def _statement(s: Stmt, env: Environment, memory: dict[str, Array]) -> None:
 def _entry(
     buffer: Buffer, indices: tuple[Expr, ...], env: Environment, memory: dict[str, Array]
 ) -> tuple[int, ...]:
+    """Values of the indices of an access; raises IndexingError if one is outside of the buffer."""
     at = tuple(int(evaluate(i, env, memory)) for i in indices)
     for axis, (i, n) in enumerate(zip(at, memory[buffer.name].shape, strict=True)):
         if not 0 <= i < n:

@@ -36,7 +36,10 @@ def constant_extent(s: Loop) -> int | None:
 
 
 def sides(e: Expr, how: str, scope: Scope) -> list[Affine]:
-    """The forms of which a bound is the maximum or minimum."""
+    """Affine forms whose maximum or minimum is the bound ``e``; one form if ``e`` is neither.
+
+    how : "maximum" or "minimum".
+    """
     if isinstance(e, Apply) and e.name == how:
         return [f for a in e.args for f in sides(a, how, scope)]
     if isinstance(e, Apply) and e.name == "add" and isinstance(e.args[1], Const):
@@ -52,7 +55,7 @@ def most_iterations(s: Loop, around: Scope) -> float:
 
 
 def is_short(s: Loop, around: Scope) -> bool:
-    """True if a loop never runs more than a few times: lanes would be idle and their masks in the way."""
+    """True if a loop runs at most `SHORT` times for sure: lanes would be idle and their masks in the way."""
     return most_iterations(s, around) <= SHORT
 
 
@@ -83,10 +86,10 @@ def depends(e: Expr, names: set[str] | frozenset[str]) -> bool:
 
 
 def vectorizable(s: Loop) -> bool:
-    """True if the iterations of a loop marked "vector" can be lanes.
+    """True if the iterations of a loop marked "vector" can run in the lanes of vectors.
 
-    Not where the bounds of an inner loop with a step differ between lanes, where lanes add to entries
-    that may be the same (an address that depends on data), or where they would all assign one entry.
+    They cannot if the bounds of an inner loop with a step differ between lanes, if lanes add to entries
+    that may be the same (an address that depends on data), or if all lanes would assign one entry.
     """
     names = varying(s)
     return all(_fits(item, s, names) for item in statements(s.body))
@@ -104,7 +107,10 @@ def _fits(item: Stmt, s: Loop, names: frozenset[str]) -> bool:
 
 
 def _even(e: Expr, names: frozenset[str]) -> bool:
-    """True if an index provably grows evenly with the loop: a multiple of its variable plus fixed terms."""
+    """True if index ``e`` provably grows by equal steps over the iterations of a loop, or does not change.
+
+    names : the names whose values differ between iterations.
+    """
     if not depends(e, names):
         return True
     if isinstance(e, Var):
@@ -119,7 +125,10 @@ def _even(e: Expr, names: frozenset[str]) -> bool:
 
 
 def width(s: Loop, vector_bytes: int) -> int:
-    """Lanes for a vector loop: a register of its widest floats, or of what it stores."""
+    """Number of lanes for a vector loop: as many of its widest floats as ``vector_bytes`` hold, at most 32.
+
+    Without floats, its widest values count. A loop that is known to run only a few times gets fewer lanes.
+    """
     floats, non_floats = [1], [1]
     for item in statements(s.body):
         for e in expressions(item):
@@ -138,7 +147,10 @@ def width(s: Loop, vector_bytes: int) -> int:
 
 
 def _in_register(dtype: DType) -> int:
-    """Bytes of a lane; the parts of a complex number are in two registers, half precision in single."""
+    """Bytes of one lane of ``dtype`` in a register.
+
+    Half precision is computed as float32; the two parts of a complex number are in different registers.
+    """
     dtype = dtypes.widened(dtype)
     return dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
 
@@ -149,14 +161,15 @@ def has_loop(body: tuple[Stmt, ...]) -> bool:
 
 
 def updated(u: Update | UpdateArg) -> str:
-    """The variable that stands for an update (the best value, for a position)."""
+    """Name of the variable that an update changes: for an UpdateArg, that of the best value."""
     return u.name if isinstance(u, Update) else u.best
 
 
 def carried(s: Loop, vector_bytes: int) -> tuple[Loop, ...]:
-    """The vector loop inside ``s`` whose accumulators may stay vectors for all of ``s``; at most one.
+    """The vector loop inside ``s`` whose accumulators may stay vectors for all of ``s``, alone in a tuple.
 
-    It must make all updates of variables from outside ``s``, so that nobody misses their lanes.
+    The tuple is empty if there is no such loop. The loop must contain all updates of variables from outside
+    ``s``: others would need the sum of the lanes.
     """
     outside = {updated(u) for u in accumulators(s)}
     loops = [

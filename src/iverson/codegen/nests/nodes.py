@@ -80,7 +80,8 @@ ROLES = ("in", "out", "inout", "temp", "row")
 class Buffer:
     """An array that a kernel is called with (or, as ``temp``, gets for the call; as ``row``, row by row).
 
-    label : what texts call what it holds here: one buffer may hold one thing after the other.
+    label : name, in texts, of the array that the buffer contains at this place. A buffer may contain several
+        arrays, one after the other.
     """
 
     name: str
@@ -226,7 +227,7 @@ class Point:
 
 
 def block_of(var: str) -> str:
-    """The variable of a loop over blocks of another's iterations."""
+    """Name for the variable of a loop over blocks of the iterations of the loop ``var``."""
     return f"{var}_0"
 
 
@@ -277,7 +278,7 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 
 def bound(phase: Stmt) -> Iterator[str]:
-    """The names that loops, lets and variables of a statement have."""
+    """Iterate over the names that ``phase`` binds: variables of its loops, lets, and declared variables."""
     for s in statements((phase,)):
         if isinstance(s, Loop):
             yield s.var
@@ -304,7 +305,7 @@ def buffers_of(kernel: Kernel, k: int) -> tuple[Buffer, ...]:
 
 
 def arguments_of(kernel: Kernel, k: int) -> tuple[Buffer, ...]:
-    """Buffers that phase ``k`` is called with: those it uses, but for rows on the stack."""
+    """Buffers that phase ``k`` is called with: all that it uses but "row" buffers, which are on the stack."""
     key = f"arguments {k}"
     if key not in kernel.once:
         kernel.once[key] = tuple(b for b in buffers_of(kernel, k) if b.role != "row")
@@ -325,14 +326,14 @@ def _facts(s: Stmt) -> tuple[object, ...]:
 
 
 def replaced(e: Expr, names: Mapping[str, Expr]) -> Expr:
-    """The expression with variables replaced."""
+    """``e`` with the loop variables (`Var`) that are in ``names`` replaced by the expressions there."""
     if not names:
         return e
     return changed(e, lambda x: names.get(x.name, x) if isinstance(x, Var) else x)
 
 
 def mapped(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
-    """The statement with ``f`` of each expression in it and in its body."""
+    """The statement with ``f(e)`` in place of each expression e in it and in its body."""
     if isinstance(s, (Loop, If)):
         body = tuple(mapped(item, f) for item in s.body)
         if isinstance(s, If):
@@ -348,14 +349,17 @@ def mapped(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
 
 
 def rewritten(s: Stmt, f: Callable[[Stmt], Stmt]) -> Stmt:
-    """The statement with ``f`` of it and of each statement in its body, innermost first."""
+    """The statement with ``f(s)`` in place of each statement s, innermost first and itself last."""
     if isinstance(s, (Loop, If)):
         s = replace(s, body=tuple(rewritten(item, f) for item in s.body))
     return f(s)
 
 
 def with_buffers(s: Stmt, buffers: Mapping[str, Buffer]) -> Stmt:
-    """The statement with other buffers of the same names, which get the labels of the old ones."""
+    """The statement with the buffers in ``buffers`` in place of its own ones of these names.
+
+    They get the labels of the old ones.
+    """
 
     def of(b: Buffer) -> Buffer:
         buffer = buffers[b.name]

@@ -37,7 +37,10 @@ def is_worth_threads(phase: Stmt, units: float) -> bool:
 
 
 def trips(phase: Stmt, sizes: Mapping[str, int], wanted: Callable[[Stmt], float]) -> float:
-    """Number of runs of a phase's statements, weighted by ``wanted``; guards are taken to hold."""
+    """Number of times that the statements of a phase run, each weighted by ``wanted(statement)``.
+
+    Conditions of guards are taken to hold.
+    """
     ranges: Ranges = {name: (n, n) for name, n in sizes.items()}
 
     def total(s: Stmt, scope: Scope) -> float:
@@ -72,7 +75,10 @@ def _statement(s: Stmt, scope: Scope, ranges: Ranges, share: float) -> float:
 
 
 def is_long(body: tuple[Stmt, ...]) -> bool:
-    """True if a body without loops keeps the processor busy by itself: more of it at once gains nothing."""
+    """True if a body has no loops, and more than `LONG` instructions.
+
+    Such a body keeps the processor busy by itself: to run several iterations of it at once gains nothing.
+    """
     block = tuple(statements(body))
     if any(isinstance(s, Loop) for s in block):
         return False

@@ -48,7 +48,10 @@ def _phases(kernel: Kernel) -> tuple[str, ...]:
 
 
 def phase_text(kernel: Kernel, k: int) -> str:
-    """A phase and the buffers it uses, names numbered: equal for those that do the same to other buffers."""
+    """Text of phase ``k`` and of the buffers that it uses, with numbers in place of names.
+
+    It is equal for phases that do the same to other buffers.
+    """
     buffers = buffers_of(kernel, k)
     text = "\n".join((*map(_buffer, buffers), _phases(kernel)[k]))
     return _numbered(text, kernel.sizes, {*(b.name for b in buffers), *bound(kernel.phases[k])})
@@ -72,7 +75,11 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 
 def _numbered(text: str, sizes: Sequence[str], names: Set[str]) -> str:
-    """A text with names numbered in their order, those of sizes in theirs."""
+    """``text`` with ``%n`` in place of each word that is in ``names`` or ``sizes``.
+
+    Words of ``names`` are numbered in the order in which they occur; those of ``sizes`` have negative
+    numbers, by their place there.
+    """
     numbers: dict[str, int] = {name: -1 - k for k, name in enumerate(sizes)}
 
     def number(match: re.Match[str]) -> str:

@@ -28,7 +28,7 @@ class Axis:
     label: str = field(default="", compare=False)
 
     def loop(self, body: tuple[Stmt, ...] = (), mark: str = "", factor: int = 1) -> Loop:
-        """The loop over the axis."""
+        """The loop over the axis, around ``body``."""
         return Loop(self.name, self.lower, self.upper, body, 1, mark, factor, self.label)
 
     @property
@@ -47,11 +47,12 @@ class Task:
 
     fresh : ``out`` holds nothing yet, and the task reaches all of it: its first value need not be read.
     lets : names for values that are used several times in ``value``, in order.
-    position : for argmax and argmin, what is stored.
-    best : for argmax and argmin, where the value there is stored as well.
-    walk : the reduction's loops, where they are not the box of the axes that the write leaves out: loops and
-        guards without marks, around Points.
-    whole : all loops and guards, where entries are written along axes whose bounds depend on others or data.
+    position : for argmax and argmin, the expression of the position to store.
+    best : for argmax and argmin, a buffer that gets the value at that position; None if it is not stored.
+    walk : loops and guards of the reduction, without marks, around Points; None if the reduction runs over
+        the whole box of the axes that the write leaves out.
+    whole : all loops and guards, if entries are written along axes whose bounds depend on other axes or on
+        data.
     apart : every point is written by itself, as only its own guards keep the write inside the output.
     """
 
@@ -76,7 +77,7 @@ class Task:
 
     @property
     def loads(self) -> tuple[Load, ...]:
-        """The distinct reads."""
+        """The Loads in the task's expressions, each once."""
         reads = (x for e in self.expressions for x in subexpressions(e) if isinstance(x, Load))
         return tuple(dict.fromkeys(reads))
 
@@ -100,12 +101,17 @@ class Task:
 
     @property
     def inner(self) -> tuple[str, ...]:
-        """Axes that the write does not move with."""
+        """Names of the axes on which no index of the write depends."""
         return tuple(a.name for a in self.axes if not any(depends(i, {a.name}) for i in self.write))
 
 
 def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
-    """Motion of an access along an axis: 0 none, 1 to the next entry, 3 by two to four, 2 otherwise."""
+    """Number for the move of an access in memory when the axis ``name`` grows by 1.
+
+    0: none, 1: to the next entry, 3: by two to four entries, 2: any other move.
+
+    lets : definitions of names that the indices use.
+    """
     scope = Scope(lets={x.name: x.value for x in lets})
     moves = 0
     for axis, index in enumerate(access.indices):
@@ -123,7 +129,10 @@ def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
 
 
 def is_held(e: Expr, name: str) -> bool:
-    """True if an expression is an axis plus constants, clamped between bounds: its reads are contiguous."""
+    """True if ``e`` is the axis ``name`` plus variables and sizes, perhaps clamped by minimum or maximum.
+
+    Reads at such an index are contiguous, except at the bounds.
+    """
     if isinstance(e, Apply) and e.name in ("minimum", "maximum"):
         moving = [a for a in e.args if depends(a, {name})]
         return len(moving) == 1 and is_held(moving[0], name)

@@ -51,8 +51,10 @@ def scipy_table() -> Table:
 
 
 def _cython_blas() -> Any:
-    """The module of that name, without `scipy.linalg`, which takes 0.3 s to import; with it where it is not a
-    file of its own."""
+    """The module `scipy.linalg.cython_blas`, loaded from its file.
+
+    So `scipy.linalg`, which takes 0.3 s, is not imported, unless the module has no file of its own.
+    """
     package = find_spec("scipy")
     if package is None or package.origin is None:
         raise ModuleNotFoundError("iverson needs SciPy for its BLAS")
@@ -67,20 +69,26 @@ def _cython_blas() -> Any:
 
 
 def routine(dtype: DType) -> str:
-    """The routine for products of this dtype."""
+    """Name of the BLAS routine for products of this dtype, such as "dgemm"."""
     return LETTERS[dtype.name] + "gemm"
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix as BLAS takes one: ``by_rows`` if its rows are contiguous, and the entries between them."""
+    """A matrix as BLAS takes one: by rows if its rows are contiguous, else by columns.
+
+    leading : entries from one row (or column) to the next.
+    """
 
     by_rows: bool
     leading: int
 
 
 def matrix(v: View, *, by_rows: bool | None = None) -> Matrix | None:
-    """Memory order of a view's last two axes (``by_rows``: the one required); None if BLAS cannot take it."""
+    """Memory order of a view's last two axes; None if BLAS cannot take it.
+
+    by_rows : the order that is required; None for either.
+    """
     (rows, columns), (row, column) = v.shape[-2:], v.strides[-2:]
     if by_rows is not False and (columns <= 1 or column == 1) and (rows <= 1 or row >= max(columns, 1)):
         return Matrix(True, row if rows > 1 else max(columns, 1))
@@ -91,7 +99,10 @@ def matrix(v: View, *, by_rows: bool | None = None) -> Matrix | None:
 
 @dataclass(frozen=True)
 class Call:
-    """A product in BLAS's terms: the factors in its order, each with a letter, and the three sizes."""
+    """A product in BLAS's terms: the factors in its order, each with a letter, and the three sizes.
+
+    leading : entries between rows or columns of the first and second factor and of the output.
+    """
 
     first: View
     second: View

@@ -129,7 +129,7 @@ class _Donation:
                 self.writes[b].append(k)
 
     def try_in(self, source: Buffer, out: Buffer) -> None:
-        """Make an output in the memory of an input, after the last read of the input."""
+        """Make an output in the memory of an input, after the input's last read, if that is possible."""
         key = self.keys.__getitem__
         if not self.uses[out]:
             return
@@ -190,7 +190,10 @@ class _Donation:
 
 
 def _merged(s: Step, source: Buffer, out: Buffer) -> Step | None:
-    """A nest that reads an input only to make an output at the same place, with one buffer for both."""
+    """The nest with one buffer for an input and an output, which it reads and writes at the same places.
+
+    None if the step is no nest, or uses the two otherwise.
+    """
     if not isinstance(s, Nest):
         return None
     at = {b: [k for k, v in enumerate(s.views) if v.buffer == b] for b in (source, out)}
@@ -239,6 +242,7 @@ class _Uses:
         self.uses.setdefault(name, []).append(_Use(self.at, block, makes))
 
     def block(self, steps: tuple[Step, ...], block: tuple[int, ...]) -> None:
+        """Add the uses of the steps, in order; ``block`` has the numbers of the loops and branches around."""
         for s in steps:
             self.at += 1
             if isinstance(s, Branch):
@@ -256,6 +260,7 @@ class _Uses:
                     self.add(v.buffer.name, block, v.whole)
 
     def repeat(self, s: Repeat, block: tuple[int, ...]) -> None:
+        """Add the uses of a loop: of its body, and, before and after that, of its swaps and condition."""
         start, inside = self.at, (*block, self.at)
         swapped = [b.name for pair in s.swaps for b in pair]
         names = swapped if s.when is None else [*swapped, s.when.buffer.name]
@@ -283,6 +288,10 @@ def lifetimes(program: Program) -> dict[str, Life]:
 
 
 def _life(uses: list[_Use], loops: Mapping[int, tuple[int, int]]) -> Life:
+    """Lifetime of a buffer: from its first use to its last, and all through the loops around its uses.
+
+    Loops around the block that it is local to do not count.
+    """
     lead = uses[0]
     local = lead.makes and all(u.block[: len(lead.block)] == lead.block for u in uses)
     first, last = uses[0].at, uses[-1].at
@@ -307,6 +316,8 @@ def in_place(program: Program) -> Program:
 
 
 class _InPlace:
+    """Rewriting of a program's nests so that they write over temps that die there."""
+
     def __init__(self, program: Program) -> None:
         self.program = program
         self.lives = lifetimes(program)
@@ -325,7 +336,10 @@ class _InPlace:
         return replace(self.program, buffers=buffers, steps=steps)
 
     def block(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """The steps, numbered as in `_Uses`."""
+        """The steps with each nest as by `nest`, without nests that then do nothing.
+
+        Steps are numbered as in `_Uses`.
+        """
         new_steps: list[Step] = []
         for s in steps:
             self.at += 1
@@ -343,6 +357,7 @@ class _InPlace:
         return tuple(s for s in new_steps if not (isinstance(s, Nest) and is_nothing(s.kernel)))
 
     def nest(self, s: Nest) -> Nest:
+        """The nest, with its outputs written over temps that die here, where that is possible."""
         for n, v in enumerate(s.views):
             b = s.kernel.buffers[n]
             if b.role != "out" or not self._begins(v):

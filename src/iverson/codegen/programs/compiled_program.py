@@ -45,8 +45,14 @@ _KEEP = 1024
 class Calling:
     """Facts about a program that a call needs besides its code: numbers that a file can hold.
 
-    inputs : how many arrays it takes. outputs : the shapes and dtypes of those that it makes. constants : how
-    many it holds. places : in the record of faults.
+    inputs : how many arrays it takes.
+    outputs : the shapes and dtypes of the arrays that it makes.
+    constants : how many arrays it holds.
+    arena : bytes of its arena.
+    places : number of places in the record of faults.
+    routines : names of the BLAS routines that it calls.
+    shared_out : True if threads share its work anywhere.
+    shared_products : True if they share a product.
     """
 
     inputs: int
@@ -289,6 +295,7 @@ _BYTE = np.dtype(np.uint8)
 
 
 def _check_array(operation: str, b: Buffer, a: Array) -> None:
+    """Raise an error for an array whose type, dtype, shape or layout does not fit the buffer."""
     if type(a) is not np.ndarray:
         raise ArgumentTypeError(operation, b.name, got=type(a).__name__, expected="a NumPy array")
     if a.dtype != b.dtype:

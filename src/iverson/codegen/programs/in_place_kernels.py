@@ -21,7 +21,7 @@ from iverson.expr.nodes import Const, same, subexpressions
 
 
 def over(kernel: Kernel, source: Buffer, out: Buffer) -> Kernel:
-    """The kernel with one buffer in place of two."""
+    """The kernel with one inout buffer, of the name of ``out``, in place of ``source`` and ``out``."""
     key = f"over {source.name} {out.name}"
     if key not in kernel.once:
         kernel.once[key] = _madeover(kernel, source, out)
@@ -49,6 +49,7 @@ def is_pointwise(kernel: Kernel, read: str, written: str) -> bool:
 
 
 def _is_pointwise(kernel: Kernel, read: str, written: str) -> bool:
+    """Find out what `is_pointwise` returns, which stores it."""
     stores = [
         (k, s)
         for k, phase in enumerate(kernel.phases)
@@ -79,7 +80,10 @@ def _is_pointwise(kernel: Kernel, read: str, written: str) -> bool:
 
 
 def _once(s: Stmt, store: Store, names: set[str]) -> bool:
-    """True if no two iterations of the loops around a store write one entry."""
+    """True if no two iterations of the loops in ``s`` around ``store`` write one entry.
+
+    names : the loop variables that are indices of the store.
+    """
     if s is store:
         return True
     inner = [x for x in getattr(s, "body", ()) if any(y is store for y in statements((x,)))]

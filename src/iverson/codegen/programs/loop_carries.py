@@ -29,13 +29,18 @@ from iverson.codegen.programs.nodes import (
 
 
 def in_one_place(program: Program) -> Program:
-    """The program with as few exchanges as there need be."""
+    """The program with carries of loops updated in place where they can be: it has fewer swaps."""
     if not any(isinstance(s, Repeat) and s.swaps for s in walk(program.steps)):
         return program
     return _Carries(program).run()
 
 
 class _Carries:
+    """Rewriting of a program's loops so that carries are updated in place.
+
+    merged : buffers that are no longer needed.
+    """
+
     def __init__(self, program: Program) -> None:
         self.program = program
         self.use_counts = uses(program.steps)
@@ -59,6 +64,7 @@ class _Carries:
         return tuple(new_steps)
 
     def repeat(self, s: Repeat) -> Repeat:
+        """The loop without the swaps of those carries whose next value can be written over the last one."""
         body, swaps = s.body, []
         body_counts = uses(body)
         condition = None if s.when is None else s.when.buffer
@@ -76,7 +82,10 @@ class _Carries:
 
 
 def _over_last(body: tuple[Step, ...], x: Buffer, y: Buffer) -> tuple[Step, ...] | None:
-    """The steps with x for y; None where x is read after y is begun, or y is not made whole by one step."""
+    """Steps of a loop with ``x`` in place of ``y``, where y is the next value of the carry x.
+
+    None if x is read after y is begun, or if y is not made whole by one step.
+    """
     at = next((k for k, s in enumerate(body) if uses((s,))[y]), None)
     if at is None or uses(body[at + 1 :])[x] or any(x in writes(s) for s in body[:at]):
         return None
@@ -97,7 +106,7 @@ def _over_last(body: tuple[Step, ...], x: Buffer, y: Buffer) -> tuple[Step, ...]
 
 
 def _nest(s: Nest, x: Buffer, y: Buffer) -> Nest | None:
-    """The step that makes y whole, with one view of both if it reads x."""
+    """The step that makes y whole, with one view of both if it reads x; None if it cannot write over x."""
     views = dict(zip(s.kernel.buffers, s.views, strict=True))
     outs = [b for b, v in views.items() if v.buffer == y]
     olds = [b for b, v in views.items() if v.buffer == x]

@@ -83,7 +83,7 @@ class _Rolled:
         return replace(v, buffer=joint, offset=v.offset + row * size(v.buffer))
 
     def block(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """The steps with each run as one step."""
+        """The steps with each run of nests as one nest where possible, also inside of loops and branches."""
         new_steps: list[Step] = []
         k = 0
         while k < len(steps):
@@ -103,7 +103,10 @@ class _Rolled:
         return tuple(new_steps)
 
     def run(self, steps: Sequence[Step], k: int) -> list[Nest]:
-        """The steps from number ``k`` on that run its kernel, at places that move by equal strides."""
+        """The nests from number ``k`` on that run the same kernel, at places that move by equal strides.
+
+        The result has at least the nest ``k``.
+        """
         nests: list[Nest] = []
         strides: list[int | None] = []
         for s in steps[k:]:
@@ -169,7 +172,10 @@ def _is_plain(kernel: Kernel) -> bool:
 
 
 def _stacked(views: Sequence[View]) -> View | None:
-    """Views as the rows of one; the first where all are one view, None where they do not lie evenly."""
+    """One view that has the given views as its rows.
+
+    The first view if all are the same; None if they are not at equal distances in one buffer.
+    """
     first = views[0]
     by = {b.offset - a.offset for a, b in pairwise(views)}
     if len(by) != 1 or any(v.buffer != first.buffer for v in views):
@@ -200,7 +206,10 @@ def _meet(a: View, b: View) -> bool:
 
 
 def _looped(kernel: Kernel, moving: dict[str, View], count: int) -> Kernel:
-    """The kernel in a loop, with an axis more of the buffers that move with it."""
+    """Kernel that runs ``kernel`` ``count`` times, each time on another row of the buffers in ``moving``.
+
+    moving : by buffer name, views whose first axis is that of the rows.
+    """
     row = Var(fresh("row", {name for phase in kernel.phases for name in bound(phase)}))
     buffers = {
         b.name: replace(b, shape=v.shape, strides=None if v.contiguous else v.strides)

@@ -235,7 +235,7 @@ define void @iverson_worker(ptr %team) {
 
 
 def module(machine: Machine) -> str:
-    """The IR of all this for a processor."""
+    """Text of the LLVM IR of all functions for the workers, for a processor."""
     pause, declared = "fence acquire", ""
     if machine.triple.startswith(("x86_64", "i686")):
         pause, declared = "call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()\n"
@@ -282,7 +282,10 @@ class Team:
         return max(1, int(self.words[_THREADS_AT]))
 
     def start(self, threads: int | None = None) -> None:
-        """Have so many threads take part, the caller's included (default: as many as processors)."""
+        """Start the workers, unless they have been started.
+
+        threads : how many take part, the caller's included (default: as many as processors).
+        """
         with self._lock:
             if self.started:
                 return

@@ -229,7 +229,7 @@ def uses(steps: tuple[Step, ...]) -> Counter[Buffer]:
 
 
 def moving(steps: tuple[Step, ...]) -> list[str]:
-    """The variables of loops around steps with which views in them move, in order."""
+    """Names of the variables of loops around ``steps`` with which views in the steps move, sorted."""
     variables: dict[str, None] = {}
 
     def seen(v: View) -> View:
@@ -250,7 +250,7 @@ def writes(s: Step) -> set[Buffer]:
 
 
 def mapped(s: Step, f: Callable[[View], View]) -> Step:
-    """The step with ``f`` of each view in it; what swaps exchange stays."""
+    """The step with ``f(v)`` in place of each view v in it; the buffers of swaps stay."""
 
     def scale(x: Number | View) -> Number | View:
         return f(x) if isinstance(x, View) else x

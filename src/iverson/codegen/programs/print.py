@@ -31,6 +31,11 @@ def structure(program: Program) -> str:
 
 
 def _text(program: Program, name: Name, kernel: Callable[[Kernel], str], title: str) -> str:
+    """Text of a program.
+
+    name : gives the text for the name of a buffer or a variable.
+    kernel : gives the text of a kernel.
+    """
     kernels: dict[str, int] = {}
     numbers = {
         id(s.kernel): kernels.setdefault(kernel(s.kernel), len(kernels))
@@ -47,6 +52,7 @@ def _text(program: Program, name: Name, kernel: Callable[[Kernel], str], title: 
 
 
 def _step(s: Step, depth: int, name: Name, kernels: dict[int, int]) -> list[str]:
+    """Lines for a step and the steps in it; ``kernels`` has the number of each kernel, by its id."""
     pad = "  " * depth
 
     def block(steps: tuple[Step, ...]) -> list[str]:

@@ -40,7 +40,11 @@ def _block(steps: tuple[Step, ...], use_counts: Counter[Buffer]) -> tuple[Step, 
 
 
 def _accumulation(s: Nest, before: list[Step], use_counts: Counter[Buffer]) -> Step:
-    """A product that adds to its output, for the sum and the product in ``before``; else the step itself."""
+    """A product that adds to its output, in place of the sum ``s`` and a product in ``before``.
+
+    The product is then removed from ``before``. The result is ``s`` itself if it is no sum of a value and a
+    product that nothing else reads.
+    """
     if len(s.views) != 2 or not all(v.whole for v in s.views):
         return s
     for x, t in (s.views, s.views[::-1]):

@@ -120,7 +120,13 @@ class Products:
         self.run(name, [*addresses.all, self.threads], self.threads)
 
     def _function(self, call: blas_calls.Call, way: str, body: Callable[[Builder, Given], None]) -> str:
-        """Name of a function ``void name(i64 first, i64 last, ptr arguments)`` for calls like this one."""
+        """Name of a function for calls like this one, which is made at its first use.
+
+        It is ``void name(i64 first, i64 last, ptr arguments)``.
+
+        way : the parts that threads share, for the key of the function.
+        body : emits what the function does.
+        """
         views = tuple((v.buffer.dtype, v.shape, v.strides) for v in (call.first, call.second, call.out))
         key = way, call.letters, call.sizes, call.leading, views
         if key not in self.texts.names:
@@ -153,7 +159,7 @@ def counted(b: Builder, count: int, body: Callable[[Value], None]) -> None:
 
 
 def _loop(b: Builder, first: Value, last: Value, body: Callable[[Value], None]) -> None:
-    """A loop from first to last, which is more."""
+    """Emit a loop with a variable from ``first`` to ``last - 1``; ``last`` must be larger than ``first``."""
     before, head = b.fresh("before"), b.fresh("batch")
     b.br(before)
     b.start(before)
@@ -172,7 +178,7 @@ def _loop(b: Builder, first: Value, last: Value, body: Callable[[Value], None]) 
 
 
 def _matrices(b: Builder, call: blas_calls.Call, addresses: Given, batch: tuple[int, ...]) -> None:
-    """The calls of a share of a batch."""
+    """Emit the calls for the matrices %first to %last - 1 of a batch."""
 
     def item(at: Value) -> None:
         _gemm(b, call, _item_addresses(b, call, addresses, _item(b, batch, at), batch), {})
@@ -181,7 +187,10 @@ def _matrices(b: Builder, call: blas_calls.Call, addresses: Given, batch: tuple[
 
 
 def _panel(b: Builder, call: blas_calls.Call, addresses: Given, way: str) -> None:
-    """The call of a share of one product: some of its rows, or of its columns."""
+    """Emit the call for the panels %first to %last - 1 of one product: some of its rows, or of its columns.
+
+    way : "rows" or "columns".
+    """
     total = b.emit(f"ptrtoint ptr {_argument(b, 6).ref} to i64", I64)
     axis = -2 if way == "rows" else -1
     extent = call.out.shape[axis]
@@ -234,7 +243,7 @@ def _item(b: Builder, batch: tuple[int, ...], at: Value) -> list[Value]:
 def _item_addresses(
     b: Builder, call: blas_calls.Call, addresses: Given, at: list[Value], batch: tuple[int, ...]
 ) -> Given:
-    """The addresses of a matrix of a batch."""
+    """The addresses for the matrix that has the indices ``at`` in a batch."""
 
     def shifted(place: Value, v: View) -> Value:
         for i, n, stride in zip(at, batch, v.strides[:-2], strict=True):

@@ -180,6 +180,7 @@ class _Emitter:
         self.swapped: dict[str, Value] = {}
 
     def function(self) -> str:
+        """Text of the function that runs the whole program."""
         b = self.b
         self.take_arrays()
         self.return_unless_dense(
@@ -197,8 +198,10 @@ class _Emitter:
         return function_text(b, _RUN, I64, "ptr %arguments, ptr %given, ptr %made")
 
     def part(self, steps: tuple[Step, ...]) -> None:
-        """Some steps as a call of a function of their own, which is given the loops' variables and where
-        exchanged buffers are."""
+        """Emit some steps as a function of their own, and its call.
+
+        The function is given the loops' variables, and the addresses of the exchanged buffers.
+        """
         b, at = self.b, {x: self.at[x] for x in moving(steps)}
         inner = _Emitter(self.program, self.places, self.contents, self.works, b.nested(), self.texts)
         inner.begin(steps)
@@ -223,7 +226,7 @@ class _Emitter:
         return self.b.load(self.b.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR), PTR, 8)
 
     def begin(self, steps: tuple[Step, ...]) -> None:
-        """Read the arguments that the steps need."""
+        """Emit reads of the arguments that the steps need, and note the values."""
         b, names = self.b, {x.name for x in uses(steps)}
         self.bases: dict[str, Value] = {}
         for n, x in enumerate((*self.contents.objects, *self.contents.constants)):
@@ -248,7 +251,7 @@ class _Emitter:
         )
 
     def take_arrays(self) -> None:
-        """Copy the addresses of the arrays from the tuples that hold them."""
+        """Emit a copy of the addresses of the arrays from the tuples that hold them."""
         copy = "llvm.memcpy.inline.p0.p0.i64"
         self.b.declarations[copy] = f"declare void @{copy}(ptr, ptr, i64, i1)"
         output_count = sum(x.role == "out" for x in self.contents.objects)
@@ -259,7 +262,7 @@ class _Emitter:
             self.b.do(f"call void @{copy}(ptr {to.ref}, ptr {addresses.ref}, i64 {8 * count}, i1 false)")
 
     def return_unless_dense(self, objects: list[Value]) -> None:
-        """Ends the program where the entries of an array are not in C order, or not aligned."""
+        """Emit the program's end for the case that an array is not in C order, or not aligned."""
         b, flags = self.b, self.b.const(_DENSE, I32)
         for a in objects:
             flags = flags & b.load(
@@ -304,6 +307,7 @@ class _Emitter:
     # --- steps ------------------------------------------------------------------------------------
 
     def block(self, steps: tuple[Step, ...]) -> None:
+        """Emit steps; if there are more than `PART`, in several functions of their own."""
         if len(steps) > PART:
             for k in range(0, len(steps), PART):
                 self.part(steps[k : k + PART])
@@ -319,6 +323,10 @@ class _Emitter:
                 self.branch(s)
 
     def nest(self, s: Nest) -> None:
+        """Emit the call of each phase of a kernel, shared among threads if it is long.
+
+        If a phase may report indices, the program is left after the nest where one did.
+        """
         b = self.b
         text = nameless_text(s.kernel)
         kernel, plan, start = self.contents.nests[text]
@@ -339,12 +347,15 @@ class _Emitter:
             self.leave_if_reported(faults, len(plan.reported))
 
     def run_shares(self, function: str, block: Value, total: Value) -> None:
-        """Share out a function's iterations."""
+        """Emit the call that shares out the iterations 0 to ``total - 1`` of a function among threads.
+
+        block : address of its arguments.
+        """
         arguments = f"ptr {self.team.ref}, ptr @{function}, ptr {block.ref}, i64 {total.ref}"
         self.b.do(f"call void {self.run.ref}({arguments})")
 
     def packed(self, arguments: list[Value]) -> Value:
-        """A block of arguments on the stack."""
+        """Address of a new block of memory on the stack, which holds the arguments."""
         b = self.b
         block = b.slot(PTR, len(arguments))
         for n, p in enumerate(arguments):
@@ -370,7 +381,10 @@ class _Emitter:
         b.start(after)
 
     def repeat(self, s: Repeat) -> None:
-        """before: head: i < trips and when -> inside; inside: body, exchanges; -> head with i + 1."""
+        """Emit a loop, and looks for signals if it is long.
+
+        before: head: i < trips and when -> inside; inside: body, exchanges; -> head with i + 1.
+        """
         b = self.b
         last_time = self.asking() if s.trips is None or s.trips > _OFTEN else None
         before, head, test = b.fresh("before"), b.fresh("head"), b.fresh("test")
@@ -407,7 +421,10 @@ class _Emitter:
     # --- signals ----------------------------------------------------------------------------------
 
     def asking(self) -> Value:
-        """Address of the time at which a loop last asked Python for signals."""
+        """Address of a new slot for the time at which a loop last asked Python for signals.
+
+        The slot holds the present time.
+        """
         slot = self.b.slot(I64)
         self.b.put(slot, self._time())
         return slot

@@ -18,7 +18,11 @@ from iverson.codegen.schedule.loop_fusion import fresh
 
 
 def by_rows(program: Program) -> Program:
-    """The program with nests over the same rows fused, and temporaries of only one nest held by rows."""
+    """The program with nests over the same rows fused.
+
+    A temporary of only one nest gets memory for the rows of a block only, if each row is used by its own
+    iteration.
+    """
     steps = _block(program.steps)
     use_counts = uses(steps)
     steps = _with_rows(steps, {b for b in program.of("temp") if use_counts[b] == 1})
@@ -31,7 +35,7 @@ def by_rows(program: Program) -> Program:
 
 
 def _with_rows(steps: tuple[Step, ...], private: set[Buffer]) -> tuple[Step, ...]:
-    """The steps with private outputs held by rows, where each row is used by its own iteration.
+    """The steps with the role "row" for private outputs of which each row is used by its own iteration.
 
     private : temporaries that one step touches.
     """
@@ -52,6 +56,7 @@ def _with_rows(steps: tuple[Step, ...], private: set[Buffer]) -> tuple[Step, ...
 
 
 def _block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps with each run of nests over the same rows as one nest, also inside of loops and branches."""
     new_steps: list[Step] = []
     run: Nest | None = None  # the nests before as one, its phases apart
 
@@ -79,7 +84,7 @@ def _block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 def _joined(first: Nest, second: Nest) -> Nest | None:
-    """Phases of two nests that make one loop, in one nest; None where they do not."""
+    """One nest of two whose phases would be one loop over rows; None if they would not."""
     phases = (*first.kernel.phases, *second.kernel.phases)
     if len(second.kernel.phases) != 1 or not row_tiling.alike(phases[0], phases[-1]):
         return None
@@ -116,7 +121,10 @@ def _reports(kernel: Kernel) -> bool:
 
 
 def _overlap(first: Nest, second: Nest) -> bool:
-    """True if one of two nests writes a buffer that they see through different views."""
+    """True if one of two nests writes a buffer that they see through different views.
+
+    True as well if one of them has a view twice.
+    """
     views: dict[Buffer, set[View]] = {}
     for v in (*first.views, *second.views):
         views.setdefault(v.buffer, set()).add(v)

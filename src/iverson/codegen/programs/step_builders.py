@@ -36,17 +36,17 @@ COLUMNS = 8
 
 
 def axes(shape: Sequence[int], prefix: str = "i") -> tuple[Axis, ...]:
-    """An axis for each extent."""
+    """An axis from 0 for each extent; its name is ``prefix`` and its number."""
     return tuple(Axis(f"{prefix}{k}", Const(0), Const(n)) for k, n in enumerate(shape))
 
 
 def variables(of: Sequence[Axis]) -> tuple[Expr, ...]:
-    """Their variables, as indices."""
+    """The variables of axes, as indices."""
     return tuple(Var(a.name) for a in of)
 
 
 def as_buffer(name: str, v: View) -> Buffer:
-    """Buffer of a kernel for a view."""
+    """Buffer of a kernel with the dtype, shape and strides of a view."""
     return Buffer(name, v.buffer.dtype, v.shape, "in", None if v.contiguous else v.strides)
 
 
@@ -71,7 +71,7 @@ def nest(name: str, phases: Sequence[Stmt], views: Mapping[str, View], fresh: Se
 def elementwise(
     out: View, value: Expr, views: Mapping[str, View], combine: str = "assign", name: str = "elementwise"
 ) -> Nest:
-    """``out[i0, i1, ...] (combine)= value``, an expression of loads at `variables` of `axes`."""
+    """Nest of ``out[i0, i1, ...] (combine)= value``, an expression of loads at `variables` of `axes`."""
     over = axes(out.shape)
     task = Task(
         as_buffer("out", out), variables(over), value, over, combine=combine, fresh=combine == "assign"
@@ -80,7 +80,7 @@ def elementwise(
 
 
 def copy(out: View, source: View) -> Nest:
-    """``out = source``."""
+    """Nest of ``out = source``."""
     return elementwise(out, Load(as_buffer("x", source), variables(axes(out.shape))), {"x": source})
 
 
@@ -110,6 +110,8 @@ def turned(s: Step, temp: Callable[[DType, tuple[int, ...]], View]) -> tuple[Ste
 
     OpenBLAS multiplies small matrices as they lie. Where its first factor alone is transposed, that takes
     twice the time of all other ways; a copy takes as long as some thirty products of each entry.
+
+    temp : makes a view of a new temporary of a dtype and a shape.
     """
     if not isinstance(s, Product):
         return (s,)
@@ -144,6 +146,7 @@ _KEPT = 1024
 
 
 def _multiplied(out: View, lhs: View, rhs: View, fresh: bool) -> Nest:
+    """Build the nest that `multiplied` keeps, for views with other buffers too."""
     *batch, row, column = axes(out.shape)
     inner = Axis("k", Const(0), Const(lhs.shape[-1]))
     at = variables(batch)

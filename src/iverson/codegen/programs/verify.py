@@ -46,6 +46,8 @@ def verify(program: Program) -> Program:
 
 
 class _Verifier:
+    """Checks of the rules for one program; each raises ArgumentError if a rule is broken."""
+
     def __init__(self, program: Program) -> None:
         self.program = program
         self.known = set(program.buffers)
@@ -55,6 +57,7 @@ class _Verifier:
             raise ArgumentError(f"codegen: program '{self.program.name}'", part, got=got, expected=expected)
 
     def buffers(self) -> None:
+        """Check the buffers: names, roles, dtypes, shapes, and an array for each constant."""
         names = [b.name for b in self.program.buffers]
         self.require(len(set(names)) == len(names), "buffers", str(names), "distinct names")
         for b in self.program.buffers:
@@ -69,6 +72,7 @@ class _Verifier:
     # --- steps ------------------------------------------------------------------------------------
 
     def block(self, steps: Iterable[Step], scope: _Scope) -> None:
+        """Check steps, in order; buffers that they write for sure are added to ``scope.initialized``."""
         for s in steps:
             if isinstance(s, Repeat):
                 self.repeat(s, scope)
@@ -82,6 +86,7 @@ class _Verifier:
                 self.leaf(s, scope)
 
     def repeat(self, s: Repeat, scope: _Scope) -> None:
+        """Check a loop: its variable, that it ends, its swaps, and its body."""
         names_in_use = {*scope.trips, *(b.name for b in self.known)}
         self.require(s.var not in names_in_use, s.var, "a name in use", "a fresh one")
         ends = s.trips is not None or s.when is not None
@@ -102,6 +107,7 @@ class _Verifier:
             scope.initialized |= inner.initialized
 
     def leaf(self, s: Nest | Product, scope: _Scope) -> None:
+        """Check a nest or product: its views, that what it reads was written, and that no write overlaps."""
         if isinstance(s, Nest):
             self.nest(s)
         else:
@@ -120,6 +126,7 @@ class _Verifier:
         scope.initialized |= {v.buffer.name for v in writes}
 
     def nest(self, s: Nest) -> None:
+        """Check that the kernel keeps its own rules, and that the views fit its buffers."""
         kernel = s.kernel
         if "verified" not in kernel.once:
             kernel.once["verified"] = verify_kernel(kernel) is kernel
@@ -136,6 +143,7 @@ class _Verifier:
             self.require(fits, name, f"strides {v.strides}", str(b.strides or "C order"))
 
     def product(self, s: Product, scope: _Scope) -> None:
+        """Check the dtypes, shapes and strides of a product, and its scales."""
         views = (s.out, s.left, s.right)
         name = s.out.buffer.name
         kinds = {v.buffer.dtype.name for v in views}
@@ -176,6 +184,7 @@ class _Verifier:
         self.require(holds, v.buffer.name, "a read", "a write before")
 
     def view(self, v: View, scope: _Scope) -> None:
+        """Check that all entries of a view are inside its buffer, in every iteration of the loops around."""
         name = v.buffer.name
         self.require(v.buffer in self.known, name, "an unknown buffer", "one of the program's")
         self.require(len(v.shape) == len(v.strides), name, f"strides {v.strides}", "a stride per axis")

@@ -21,7 +21,10 @@ class _Method(ctypes.Structure):
 
 
 def builtin(address: int) -> Callable[..., Any]:
-    """The code at an address, ``PyObject *f(PyObject *self, PyObject *const *items, Py_ssize_t count)``."""
+    """Python function that calls the machine code at ``address``.
+
+    The code is ``PyObject *f(PyObject *self, PyObject *const *items, Py_ssize_t count)``.
+    """
     method = _Method(b"program", address, _FASTCALL, None)
     # As its own `self`, the definition lives as long as the function.
     function: Callable[..., Any] = _new(ctypes.byref(method), method, None)

@@ -44,7 +44,7 @@ class Memory:
         self.address: int | None = None if address in (None, ctypes.c_void_p(-1).value) else address
 
     def hold(self, code: bytes) -> bool:
-        """Put code there, to be run and no more written; whether the system lets us."""
+        """Put code there, which from then on can be run and not be written; False if the system refuses."""
         assert self.address is not None
         ctypes.memmove(self.address, code, len(code))
         return not _libc().mprotect(self.address, self.size, mmap.PROT_READ | mmap.PROT_EXEC)
@@ -72,8 +72,12 @@ class _Unknown(Exception):
 def link(
     code: bytes, names: Iterable[str], resolve: Callable[[str], int | None]
 ) -> tuple[Memory, dict[str, int]] | None:
-    """Memory with an object's code, and the addresses of its functions of these names; None where it is to be
-    left to LLVM. ``resolve`` gives the addresses of what is not in the object."""
+    """Memory with an object's code, and the addresses of the functions with these names.
+
+    None if the object is to be left to LLVM.
+
+    resolve : gives the addresses of symbols that are not in the object.
+    """
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
         return None
     try:
@@ -117,6 +121,10 @@ class _Object:
     def linked(
         self, names: Iterable[str], resolve: Callable[[str], int | None]
     ) -> tuple[Memory, dict[str, int]]:
+        """Memory with the object's code, its places filled in, and the addresses of these functions.
+
+        Raises _Unknown for an object that is to be left to LLVM.
+        """
         end = 0
         for k, s in enumerate(self.sections):
             if s.flags & _IN_MEMORY and s.type != _UNWINDING:

@@ -81,14 +81,17 @@ Share = tuple[int, int, int]
 
 
 def shares(total: int, arguments: int, threads: int, each: int = 4) -> list[Share]:
-    """Iterations 0 to ``total`` in a few ranges for each thread."""
+    """Iterations 0 to ``total - 1`` in ranges, at most ``each`` for each thread.
+
+    arguments : address of the arguments, which each range has.
+    """
     count = min(total, threads * each) if threads > 1 else 1
     edges = [total * k // count for k in range(count + 1)]
     return [(first, last, arguments) for first, last in itertools.pairwise(edges)]
 
 
 def run(function: Function, work: Sequence[Share], threads: int) -> None:
-    """Run each range of iterations on one of so many threads."""
+    """Call ``function`` for each range of iterations, on at most ``threads`` threads, and wait for all."""
     if threads <= 1 or len(work) <= 1:
         for share in work:
             function(*share)

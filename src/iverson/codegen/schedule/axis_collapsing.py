@@ -15,9 +15,10 @@ from iverson.expr.nodes import Const, Expr, changed
 
 
 def flattened(task: Task) -> Task:
-    """The task over as few axes as its accesses allow, if it is elementwise and its rows not whole vectors.
+    """The task over as few axes as its accesses allow: adjacent axes are joined.
 
-    Buffers keep their names: whoever calls the nest sees their memory in the new shapes.
+    The task itself if it is not elementwise, or if its last axis fills whole vectors. Buffers keep their
+    names: whoever calls the nest sees their memory in the new shapes.
     """
     plain = task.combine == "assign" and not (
         task.where or task.walk or task.whole or task.position or task.best
@@ -35,7 +36,7 @@ def flattened(task: Task) -> Task:
 
 
 def _without_ones(task: Task) -> Task:
-    """The task without axes of one index, unless they are all."""
+    """The task without axes of one index, which is put in; the task itself if all axes are of one."""
     replacements: dict[str, Expr] = {a.name: Const(0) for a in task.axes if _whole(a) and a.extent == 1}
     if not replacements or len(replacements) == len(task.axes):
         return task
@@ -49,7 +50,10 @@ def _without_ones(task: Task) -> Task:
 
 
 def _pair(task: Task) -> tuple[Axis, Axis] | None:
-    """Two axes that every access moves along in step with memory, or not at all."""
+    """Two adjacent axes that can be one: every access moves along both in step with memory, or along neither.
+
+    None if there are no such axes.
+    """
     if any(_uses_axes(e) for e in task.expressions):
         return None
     accesses: list[Load | Store] = [Store(task.out, task.write, task.value), *task.loads]

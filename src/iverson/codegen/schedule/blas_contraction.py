@@ -71,7 +71,10 @@ class Product:
 
 
 def _threads(points: int) -> AbstractContextManager[None]:
-    """One thread for a product that takes others longer to start than to carry out."""
+    """Context in which BLAS has one thread, if a product takes less time than it takes to start others.
+
+    points : number of multiply-adds.
+    """
     alone = numpys() if SHARED <= points <= WORTH_TWO else None
     return nullcontext() if alone is None else alone
 

@@ -29,7 +29,9 @@ LARGEST = 400
 
 
 def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
-    """The phase with the task's value stored where it stores what the task reads; None where that is not all.
+    """The phase with the value of ``task`` stored in place of the entries of ``read``.
+
+    None if this would not do all that the task does, or if the nest would be too large.
 
     phase : stores every entry of ``read``, whole, and nothing reads them but the task.
     task : assigns each entry of its buffer from the entry of ``read`` at the same place.

@@ -67,7 +67,7 @@ def nest(task: Task, walk: Stmt, strategy: str) -> tuple[Stmt, ...]:
 
 
 def _by_one_thread(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Statements under a guard on sizes alone, or of several loops: threads share an outermost loop."""
+    """The statements without "parallel" marks, which only the outermost loop of a phase may have."""
     result: list[Stmt] = []
     for s in body:
         if isinstance(s, (Loop, If)):
@@ -101,7 +101,11 @@ def pinned(task: Task) -> Task:
 
 
 def boxed(task: Task) -> tuple[Stmt, ...]:
-    """Phases that run a task over its box: one, or where its last axis is read under ``// d`` d, fused."""
+    """Phases that run a task over its box, after those that copy packed operands.
+
+    It is one phase, or, if the last axis is read under ``// d``, one for each residue, fused where they can
+    be.
+    """
     if task.whole is not None:
         return nest(task, task.whole, "scatter")
     phases: list[Stmt] = []
@@ -115,7 +119,10 @@ def boxed(task: Task) -> tuple[Stmt, ...]:
 
 
 def _by_residues(task: Task) -> list[Task]:
-    """The task, or where its last axis is read under ``// d`` and is for lanes then, one for each residue."""
+    """The tasks to run for this one: one for each residue of its last axis, or the task alone.
+
+    The axis is split if it is read under ``// d``, and, for a reduction, if lanes along it then cost less.
+    """
     last = task.write[-1] if task.write else None
     axis = next((a for a in task.axes if isinstance(last, Var) and a.name == last.name), None)
     fits = task.reduces or task.combine == "assign"
@@ -132,7 +139,11 @@ def _by_residues(task: Task) -> list[Task]:
 
 
 def peeled(task: Task, walk: Stmt) -> list[Task] | None:
-    """The task over a box of its written axes, the rest of the walk inside; None if there is no such box."""
+    """Tasks over the box of the walk's outermost loops, with the rest of the walk inside each.
+
+    There are several if an axis is split by steps or residues. None if these loops are not a box of all
+    written axes, or if the walk's guards are needed to keep the writes inside.
+    """
     if task.position is not None or task.combine not in COMMUTING:
         return None
     names = [i.name for i in task.write if isinstance(i, Var)]
@@ -196,7 +207,10 @@ def _is_last(task: Task, name: str) -> bool:
 
 
 def _stepped(task: Task, name: str, first: int, step: int, count: int) -> Task:
-    """The task with ``name = first + step * name`` for 0 <= name < count."""
+    """The task at ``count`` values of the axis ``name`` only: ``first``, ``first + step``, and so on.
+
+    The new axis, of the same name, counts the steps, from ``first // step`` on.
+    """
     quotient, residue = divmod(first, step)
     value = Apply("add", (Apply("multiply", (Var(name), Const(step)), INT64), Const(residue)), INT64)
     replacement = {name: value}
@@ -222,7 +236,7 @@ def _mapped(task: Task, f: Callable[[Expr], Expr]) -> Task:
 
 
 def _aligned(task: Task) -> Task:
-    """Inner loops counted from where an axis stands, if that keeps more reads in place.
+    """The task with loops of its walk counted from the position of an axis, where reads then cost less.
 
     ``for h in range(q - 1, q + 2): A[h] B[q - h]  ->  for h in range(-1, 2): A[q + h] B[-h]``
     """
@@ -241,8 +255,9 @@ def _aligned(task: Task) -> Task:
 
 
 def _by_ones(task: Task) -> Task:
-    """Inner loops with a step that always start at the same residue, as loops by one.
+    """The task with loops of its walk that have a step as loops with step 1, counted in steps.
 
+    A loop is changed only if it always starts at the same residue of its step.
     ``for w in range(max(1, 2 q - 1), u, 2): A[w]  ->  for w in range(max(0, q - 1), u // 2): A[2 w + 1]``
     """
     for loop in _loops_of(task.walk):
@@ -266,7 +281,7 @@ def _by_ones(task: Task) -> Task:
 
 
 def _divided(f: Affine, by: int) -> Affine:
-    """A form over a step that divides its terms, rounded up."""
+    """The form ``f / by``, rounded up; ``by`` divides all coefficients."""
     return make(-(-f.const // by), {a: c // by for a, c in f.terms})
 
 
@@ -278,7 +293,7 @@ def _nested(sides: list[Expr], how: str) -> Expr:
 
 
 def _rebounded(task: Task, var: str, f: Callable[[Loop], Loop]) -> Task:
-    """The task with other bounds for a loop of its walk."""
+    """The task with ``f(loop)`` in place of the loop over ``var`` in its walk."""
 
     def bounds(s: Stmt) -> Stmt:
         return f(s) if isinstance(s, Loop) and s.var == var else s
@@ -291,7 +306,7 @@ def _shifted(s: Loop, by: str) -> Loop:
 
 
 def _loops_of(walk: tuple[Stmt, ...] | None, name: str | None = None) -> list[Loop]:
-    """The loops (those whose bounds depend on a name, if given)."""
+    """The loops of a walk; if ``name`` is given, only those whose bounds depend on it."""
     loops = [s for s in statements(walk or ()) if isinstance(s, Loop)]
     return [s for s in loops if name is None or depends(s.lower, {name}) or depends(s.upper, {name})]
 
@@ -306,7 +321,7 @@ def _less(e: Expr, by: str) -> Expr:
 
 
 def _reads_cost(task: Task, name: str) -> float:
-    """Cost of the reads with the axis in vector lanes.
+    """Cost of the task's reads with the axis ``name`` in vector lanes.
 
     A loop whose bounds differ between lanes runs over all their values, and under ``// d`` only one lane
     in d takes part.
@@ -343,13 +358,21 @@ def _divisors(e: Expr, name: str) -> set[int]:
 
 
 class _Walk:
+    """Builder of the statements that carry out a task along its walk.
+
+    strategy : "injective" if different values of a loop's variable always write different entries.
+    """
+
     def __init__(self, task: Task, strategy: str) -> None:
         self.task, self.strategy = task, strategy
 
     def build(self, walk: Stmt, around: Scope, inside: bool) -> tuple[Stmt, ...]:
-        """Statements for a walk inside the loops ``around``; ``inside`` an accumulator or not.
+        """Statements that carry out the task along ``walk``.
 
         A guard stands outside of the accumulator: only it may keep the store inside the output.
+
+        around : the loops and guards around the walk.
+        inside : True if the statements are inside an accumulator's block, and so update it.
         """
         if isinstance(walk, If):
             guarded = replace(around, guards=(*around.guards, (walk.condition, True)))
@@ -394,7 +417,11 @@ class _Walk:
     # --- accumulators -----------------------------------------------------------------------------
 
     def _accumulates(self, walk: Stmt, around: Scope) -> bool:
-        """True if the written entry is known here and loops remain: a reduction starts."""
+        """True if an accumulator starts here: loops are left, and all points in them write one entry.
+
+        The indices of this entry must be known outside of these loops. False as well if guards on the terms
+        are needed to keep the write inside the output.
+        """
         if isinstance(walk, Point) or self.task.combine == "assign":
             return self.task.position is not None
         free = {s.var for s in _loops_of((walk,))}
@@ -410,6 +437,7 @@ class _Walk:
         return is_inside(Store(self.task.out, write, self.task.value), around)
 
     def _accumulated(self, walk: Stmt, around: Scope) -> tuple[Stmt, ...]:
+        """Block of a reduction: an accumulator is declared, updated along the walk, and stored."""
         task = self.task
         body = self.build(walk, around, True)
         write = self._write(_points((walk,))[0])
@@ -439,6 +467,7 @@ class _Walk:
         return self.strategy == "injective" or any(w is Var(var) for w in self.task.write)
 
     def _mark(self, var: str, inner: tuple[Stmt, ...], around: Scope, inside: bool) -> tuple[str, int]:
+        """Mark and factor for the loop over ``var``, whose body is ``inner``."""
         stores = [s for s in statements(inner) if isinstance(s, Store)]
         innermost = not any(isinstance(s, Loop) and s.mark == "vector" for s in statements(inner))
         if not around.loops and not inside and stores and self._parallel(var):
@@ -458,7 +487,10 @@ class _Walk:
 
 
 def _unless_empty(walk: Stmt) -> tuple[Expr, ...] | None:
-    """Conditions under which loops that may be empty are not; None where they depend on other loops."""
+    """Conditions under which no loop of the walk is empty, one for each loop that may be empty.
+
+    None if bounds of such a loop depend on other loops of the walk.
+    """
     loops = _loops_of((walk,))
     variables = {s.var for s in loops}
     conditions: list[Expr] = []

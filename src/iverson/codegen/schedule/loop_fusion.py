@@ -82,9 +82,12 @@ def joined(first: Stmt, second: Stmt) -> Stmt | None:
 
 
 def _chained(first: Stmt, second: Stmt, intermediates: Set[str]) -> tuple[Stmt, Stmt] | None:
-    """The phases where the second reads values that the first made in the same iteration, not entries.
+    """The two phases with local names for the entries of ``intermediates`` that the second one reads.
 
-    None where it reads entries of other iterations, or what is made in parts.
+    A name is that of the value which the first phase stores there. The result is None if the second phase
+    reads entries of other iterations, or if an entry is made in several steps.
+
+    intermediates : names of the buffers that the first phase writes and the second one reads.
     """
     stores = {
         s.buffer.name: s for s in _innermost(first) if isinstance(s, Store) and s.buffer.name in intermediates
@@ -143,7 +146,7 @@ def _is_own(indices: tuple[Expr, ...], variables: Set[str]) -> bool:
 
 
 def without(phase: Stmt, dropped: Set[str]) -> Stmt:
-    """The phase without stores to some buffers."""
+    """The phase without stores to the buffers whose names are in ``dropped``."""
     return expanded(phase, lambda s: () if isinstance(s, Store) and s.buffer.name in dropped else (s,))
 
 
@@ -163,17 +166,21 @@ def _innermost(s: Stmt) -> Iterator[Stmt]:
 
 
 def independent(first: Stmt, second: Stmt) -> bool:
-    """True if neither phase reads what the other writes, and both or neither share each common output."""
+    """True if neither phase reads what the other writes.
+
+    Besides, of a buffer that both write, the stores must be ``shared`` in both or in neither.
+    """
     a, b = _stored(first), _stored(second)
     agree = all(a[n] == b[n] for n in a.keys() & b.keys())
     return agree and not (a.keys() & _loaded(second)) and not (b.keys() & _loaded(first))
 
 
 def _in_step(phase: Stmt) -> bool:
-    """True if stores to one buffer go, in each iteration, to entries of that iteration's own.
+    """True if several stores to one buffer never meet in an entry in different iterations.
 
-    So it is where their indices are the same, constants aside. Sums may go to any entries where lanes and
-    threads have no part in it: in loops that are in order but for one that keeps its entries apart.
+    So it is if their indices are the same, constants aside. Sums may go to any entries if no loop runs in
+    lanes or tiles, and either all stores are ``shared`` or the parallel loop's variable is the same index of
+    all.
     """
     stores_by_buffer: dict[str, list[Store]] = {}
     for s in statements((phase,)):
@@ -225,6 +232,10 @@ def shapes_in(phase: Stmt) -> dict[str, tuple[int | str, ...]]:
 
 
 def _merged(a: Stmt, b: Stmt) -> Stmt | None:
+    """One nest of two whose loops and guards are the same, with the innermost statements of both.
+
+    None if they differ, or if a body has several loops or guards.
+    """
     if not alike(a, b):
         return None
     assert isinstance(a, (Loop, If))
@@ -247,7 +258,10 @@ def _rewrap(body: tuple[Stmt, ...], inner: Stmt) -> tuple[tuple[Stmt, ...], tupl
 
 
 def _pressure(phase: Stmt, copies: int = 1) -> int:
-    """Vector accumulators that are alive at once."""
+    """Largest number of vector accumulators that are alive at once.
+
+    copies : times that tiles and vector loops around the phase repeat it.
+    """
     total = 0
     if isinstance(phase, (Loop, If)):
         if isinstance(phase, Loop) and phase.mark in ("vector", "tile"):
@@ -264,7 +278,10 @@ def _pressure(phase: Stmt, copies: int = 1) -> int:
 
 
 def apart(s: Stmt, taken: set[str]) -> Stmt:
-    """The statement, its values and variables called as nothing in ``taken``; adds their names to it."""
+    """The statement with other names for its values and variables that have a name in ``taken``.
+
+    Its names, and those of its loop variables, are added to ``taken``.
+    """
     local_names = dict.fromkeys(x.name for x in statements((s,)) if isinstance(x, (Let, Declare)))
     taken.update(x.var for x in statements((s,)) if isinstance(x, Loop))
     names = {name: fresh(name, taken) for name in local_names}
@@ -272,7 +289,7 @@ def apart(s: Stmt, taken: set[str]) -> Stmt:
 
 
 def fresh(name: str, taken: set[str]) -> str:
-    """A name that is not in ``taken``, to which it is added."""
+    """``name``, or ``name`` with a number if it is in ``taken``; the result is added to ``taken``."""
     candidate, n = name, 0
     while candidate in taken:
         n += 1

@@ -64,9 +64,10 @@ BLOCK = 4096
 
 
 def fused(first: Stmt, second: Stmt) -> Stmt | None:
-    """Two nests over one loop, as far as their loops are the same and plain; None where none is.
+    """One nest of two over the same outer loop: with one body after the other, or fused inner loops.
 
-    For tasks that may run in any order, such as those that write different entries of one output.
+    None if the outer loops differ or have marks other than "parallel", or if names are declared in them. For
+    tasks that may run in any order, such as those that write different entries of one output.
     """
     if not (isinstance(first, Loop) and isinstance(second, Loop)) or first.mark not in ("", "parallel"):
         return None
@@ -87,7 +88,7 @@ def schedule(task: Task) -> Stmt:
 
 
 def _apart(task: Task) -> Task:
-    """The task, its points apart if guards that differ between terms of a sum keep its store inside."""
+    """The task, with ``apart`` set if guards that differ between terms of an entry keep its store inside."""
     outer, inner = _guards(task)
     if not inner or not task.reduces or task.fresh or task.position is not None or task.walk is not None:
         return task
@@ -113,7 +114,7 @@ def _scope(task: Task, guards: tuple[Expr, ...] = ()) -> Scope:
 
 
 def _in_write_order(task: Task, axes: list[Axis]) -> list[Axis]:
-    """The order in which the axes first appear in the write, so that stores run through memory."""
+    """The axes in the order in which they first appear in the write, so that stores run through memory."""
 
     def appears(a: Axis) -> int:
         return min((n for n, i in enumerate(task.write) if depends(i, {a.name})), default=len(task.write))
@@ -140,7 +141,10 @@ class Choice:
     # --- weighing ---------------------------------------------------------------------------------
 
     def weight(self, a: Axis, known: Mapping[Load, float] | None = None) -> float:
-        """Cost of an entry if this axis is the vector's, some reads at a known cost; lower is better."""
+        """Cost of an entry if the axis ``a`` runs in vector lanes; lower is better.
+
+        known : cost of some reads, in place of the one that follows from their motion.
+        """
         cost, known = MOTION_COST, known or {}
         total = 0.5 + sum(
             known.get(x, cost[motion(x, a.name, self.task.lets)]) / self.terms(x) for x in self.task.loads
@@ -154,9 +158,9 @@ class Choice:
         return total / max(lane_share, 1e-3)
 
     def _walked(self) -> dict[Axis, float]:
-        """Loops of the walk that could run in lanes, and how often each runs at most.
+        """Loops of the walk that could run in lanes, as axes, each with its largest number of iterations.
 
-        Innermost ones along which every read is contiguous or stands still.
+        These are innermost loops along which every read is contiguous or stands still.
         """
         task, loops = self.task, dict[Axis, float]()
 
@@ -176,13 +180,17 @@ class Choice:
         return loops
 
     def terms(self, x: Load) -> int:
-        """Number of terms of an entry that share a read outside of their loops; from 1 to LANES."""
+        """Number of terms of an entry that share one read ``x`` outside of their loops; 1 to `LANES`."""
         fixed_axes = [a for a in self.reduced if motion(x, a.name, self.task.lets) == 0]
         if not self.reduced or len(fixed_axes) < len(self.reduced) or self.task.walk is not None:
             return 1
         return max(1, min(prod(LANES if a.extent is None else a.extent for a in fixed_axes), LANES))
 
     def _vector_axis(self) -> Axis | None:
+        """The axis to run in vector lanes: the one with the least `weight`.
+
+        None if no axis can, or if no access would be contiguous.
+        """
         walk = self.task.walk
         even = [
             a
@@ -205,7 +213,11 @@ class Choice:
         return all(motion(x, a.name, self.task.lets) in (0, 2) for x in accesses)
 
     def _tile_axis(self) -> Axis | None:
-        """The axis whose iterations share the most reads, with the factors for it and the vector."""
+        """The axis to tile: the one whose iterations share the most reads; None if none is worth it.
+
+        Sets ``factor`` (vectors at a time), ``tile`` (iterations of a tile) and ``second``, another axis to
+        tile.
+        """
         v, task = self.vector, self.task
         if not task.reduces or v is None or task.combine.startswith("arg"):
             self.factor = 4 if v in self.reduced and not task.combine.startswith("arg") else 2
@@ -252,6 +264,7 @@ class Choice:
     # --- building ---------------------------------------------------------------------------------
 
     def phase(self) -> Stmt:
+        """The nest that the choices make."""
         v, t = self.vector, self.tiled
         remaining = [a for a in self.outer if a is not v and a is not t]
         body = self._inside()
@@ -287,7 +300,12 @@ class Choice:
     def _split(
         self, a: Axis, size: int, remaining: list[Axis], body: tuple[Stmt, ...], mark: str, factor: int
     ) -> Stmt:
-        """Blocks of an axis for the threads, and inside a block its loop with a mark."""
+        """A loop for threads over blocks of an axis, and in a block the axis' own loop around ``body``.
+
+        size : iterations of a block.
+        remaining : axes whose loops stand between the two.
+        mark, factor : of the axis' own loop.
+        """
         start = block_of(a.name)
         end: Expr = Apply("add", (Var(start), Const(size)), INT64)
         if a.extent is None or a.extent % size:
@@ -304,7 +322,10 @@ class Choice:
         return replace(blocks, step=size)
 
     def _rewrap(self, remaining: list[Axis], body: tuple[Stmt, ...]) -> Stmt:
-        """The remaining loops, one that owns its entries outermost."""
+        """A phase of the remaining loops around ``body``, outermost one whose iterations share no entries.
+
+        If there is none, stores that combine are marked as shared, or one thread runs all of it.
+        """
         first = max((a for a in remaining if a in self.plain), key=_reach, default=None)
         if not self.task.reduces:  # the first with work for all threads: each then writes one stretch
             enough = 4 * available()
@@ -345,9 +366,9 @@ class Choice:
         return _guarded(outer, body)
 
     def _in_lanes(self, s: Stmt) -> Stmt:
-        """The walk with the loop that is the vector's marked.
+        """The walk ``s`` with a "vector" mark on the loop that was chosen for the lanes.
 
-        Where data bounds it of one vector at a time: rows are short as a rule.
+        If its bounds are data, it takes one vector at a time: such rows are short as a rule.
         """
         if isinstance(s, Loop) and self.vector in self.walked and s.var == self.vector.name:
             by_data = any(isinstance(x, Load) for e in (s.lower, s.upper) for x in subexpressions(e))
@@ -355,12 +376,16 @@ class Choice:
         return replace(s, body=tuple(map(self._in_lanes, s.body))) if isinstance(s, (Loop, If)) else s
 
     def _guards(self) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-        """Guards around a reduction, where only they keep its store inside the output, and inside it."""
+        """The guards to put around a reduction, and those to put inside it.
+
+        Guards are put around it only if without them its store could be outside of the output.
+        """
         if self.task.fresh or is_inside(self.store, _scope(self.task)):
             return (), self.task.where
         return _guards(self.task)
 
     def _inside_arg(self) -> tuple[Stmt, ...]:
+        """Statements for one entry of an argmax or argmin; the stored position is -1 if it has no terms."""
         task = self.task
         assert task.position is not None
         dtype, kind = task.value.dtype, self._position_dtype()
@@ -380,13 +405,13 @@ class Choice:
         return _guarded(outer, body)
 
     def _position_dtype(self) -> DType:
-        """Positions in registers are as wide as the values they belong to, if that is enough."""
+        """Dtype of positions in registers: as wide as the values they belong to, if that is enough."""
         points = prod(2**31 if a.extent is None else a.extent for a in self.reduced)
         narrow = self.task.value.dtype.itemsize <= 4 and self.task.walk is None and points < 2**31
         return np.dtype("int32") if narrow else INT64
 
     def _reduction(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """The reduction loops, the vector's innermost and small constant ones written out."""
+        """The reduction loops around ``body``: the vector's innermost, small constant ones written out."""
         if self.task.walk is not None:
             return along(tuple(map(self._in_lanes, self.task.walk)), body)
         v = self.vector
@@ -426,18 +451,21 @@ def _loops(axes: Sequence[Axis], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _is_asked(a: Axis) -> bool:
-    """True if a user asks to have the loop over an axis written out."""
+    """True if a user asks to have the loop over an axis written out, and it is short enough."""
     return a.lever == "unroll" and a.extent is not None and a.extent <= MOST_WRITTEN
 
 
 def is_written_out(s: Loop) -> bool:
-    """True if a loop can be written out, if a user asks for it."""
+    """True if a loop is short enough to be written out where a user asks for it."""
     count = constant_extent(s)
     return count is not None and count <= MOST_WRITTEN
 
 
 def unrolled(s: Stmt, levers: Mapping[str, str]) -> Stmt:
-    """A walk with loops marked that a user asks to have written out."""
+    """The walk with "unroll" marks on the loops that a user asks to have written out and that are short.
+
+    levers : the user's requests, by loop variable.
+    """
 
     def marked(x: Stmt) -> Stmt:
         unroll = isinstance(x, Loop) and levers.get(x.var) == "unroll" and is_written_out(x)
@@ -447,7 +475,7 @@ def unrolled(s: Stmt, levers: Mapping[str, str]) -> Stmt:
 
 
 def along(walk: tuple[Stmt, ...], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """The walk's loops and guards around a body; its points must be where they are."""
+    """The walk with ``body`` in place of each of its points, which must give no values to axes."""
     result: list[Stmt] = []
     for s in walk:
         if isinstance(s, Point):
@@ -499,7 +527,10 @@ def _wide(a: Axis) -> bool:
 
 
 def _share(extent: int | None) -> int:
-    """Whole vectors, so that each thread gets a block (other loops run inside it, for every block)."""
+    """Size of blocks of an axis, in whole vectors, so that each thread gets one block.
+
+    For blocks with other loops inside, which run once for every block.
+    """
     if extent is None:
         return BLOCK
     return max(1, -(-extent // (LANES * available()))) * LANES

@@ -54,7 +54,10 @@ def packed(task: Task) -> tuple[list[Stmt], Task]:
 
 
 def _dimension(x: Load, a: Axis, task: Task) -> int | None:
-    """The dimension along which a read moves by one with an axis, if it is not the last."""
+    """Dimension in which the index of a read grows by 1 with the axis ``a``.
+
+    None if this is the last dimension, if other indices depend on the axis too, or if they grow otherwise.
+    """
     b = x.buffer
     if b.strides is not None or b.name == task.out.name or motion(x, a.name, task.lets) != 2:
         return None

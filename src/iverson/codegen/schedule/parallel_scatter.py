@@ -70,7 +70,10 @@ class Choice:
 
 
 def shared(phase: Stmt) -> dict[str, Store]:
-    """A store for each buffer whose entries several iterations of a parallel phase may combine into."""
+    """Buffers, by name, whose entries several iterations of a parallel phase may combine into.
+
+    Each comes with one of the stores to it.
+    """
     stores = [s for s in statements((phase,)) if isinstance(s, Store) and s.shared]
     return {s.buffer.name: s for s in stores}
 
@@ -78,7 +81,11 @@ def shared(phase: Stmt) -> dict[str, Store]:
 def estimates(
     phase: Loop, units: float, entries: int, iterations: int, sizes: Mapping[str, int], threads: int
 ) -> dict[str, float]:
-    """Cost of each possible way for so many units of work into outputs of so many entries."""
+    """Cost of each possible way to run a phase, in units of work, by name.
+
+    units : work of the phase on one thread.
+    entries : number of entries of the shared outputs.
+    """
     costs = {"alone": units, "private": units / threads + COPY * threads * entries}
     if key(phase) is not None:
         costs["sorted"] = units / threads + SORT * iterations
@@ -111,7 +118,7 @@ def _empty(s: Store, like: Array) -> Array:
 
 
 def combine(phase: Stmt, by_name: Mapping[str, Array], copies: Iterable[Mapping[str, Array]]) -> None:
-    """Bring the copies together in the outputs, in order."""
+    """Combine the private ``copies`` into the outputs, in order."""
     stores = shared(phase)
     with np.errstate(all="ignore"):
         for copy in copies:
@@ -165,7 +172,7 @@ def in_order(kernel: Kernel, phase: Loop) -> Kernel:
 
 
 def keys(kernel: Kernel, phase: Loop) -> Kernel:
-    """A kernel that finds the key of each iteration of a phase; the last argument takes them.
+    """A kernel that stores the key of each iteration of ``phase`` in its last buffer.
 
     An iteration that does not write (a guard fails) may have a key that cannot be read: any will do.
     """

@@ -86,9 +86,10 @@ def alike(first: Stmt, second: Stmt) -> bool:
 
 
 def parts(phase: Stmt) -> tuple[tuple[Loop, int], ...]:
-    """Phases of such a loop for a block of rows, each with its iterations per block; none for other loops.
+    """The phases that a loop over blocks of rows stands for, each with its number of iterations per block.
 
-    One that does a row in an iteration is the phase that it was.
+    A part that does a row in an iteration is the phase that it was, with as many iterations as a block has
+    rows; another part does a block in one iteration. The result is empty for other loops.
     """
     if not isinstance(phase, Loop) or phase.mark != "parallel" or len(phase.body) < 2:
         return ()
@@ -107,8 +108,12 @@ def parts(phase: Stmt) -> tuple[tuple[Loop, int], ...]:
 
 
 def held(phase: Stmt, names: Container[str]) -> frozenset[str]:
-    """Arrays among ``names`` (written before they are read, touched by this phase alone) that need memory
-    for the rows of a block only: each row is touched by its own iteration, and there is stack for them."""
+    """Names of arrays that need memory for the rows of a block only.
+
+    Each of their rows is touched by its own iteration, and there is room for the rows on the stack.
+
+    names : arrays to look at, which are written before they are read, and touched by this phase alone.
+    """
     axes: dict[str, frozenset[int]] = {}
     buffers: dict[str, Buffer] = {}
     for loop, _ in parts(phase):
@@ -128,7 +133,7 @@ def held(phase: Stmt, names: Container[str]) -> frozenset[str]:
 
 
 def with_rows(kernel: Kernel, names: Container[str]) -> Kernel:
-    """The kernel with memory for the rows of a block alone, for arrays in ``names`` that need no more."""
+    """The kernel with the role "row" for arrays in ``names`` that need memory for a block's rows only."""
     touched = Counter(b.name for k in range(len(kernel.phases)) for b in buffers_of(kernel, k))
     alone = {n for n, count in touched.items() if count == 1 and n in names}
     row_arrays = frozenset[str]().union(*(held(p, alone) for p in kernel.phases))

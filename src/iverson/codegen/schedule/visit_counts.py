@@ -65,6 +65,10 @@ def _visits(body: tuple[Stmt, ...], at: dict[str, int], ranges: Ranges, arrays: 
 
 
 def _nest(s: Stmt, at: dict[str, int], ranges: Ranges, arrays: Mapping[str, Array]) -> int:
+    """Number of runs of the innermost bodies in a loop or guard; its variables' values go to ``ranges``.
+
+    at : values of sizes and of the variables of loops around.
+    """
     if isinstance(s, If):
         return _visits(s.body, at, ranges, arrays) if _holds(s.condition, at) else 0
     assert isinstance(s, Loop)

@@ -39,6 +39,7 @@ def reduce_large(b: Builder, x: Value, mask: Value, r: Value, n: Value) -> tuple
 
 
 def _define(b: Builder) -> None:
+    """Add the function that reduces lanes by `_reduce_one`, and its table, to the module, if it has none."""
     if _NAME in b.functions:
         return
     data = bytes.fromhex(TWO_OVER_PI_BITS)[::-1]

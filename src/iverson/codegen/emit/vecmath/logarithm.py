@@ -30,7 +30,7 @@ def _core(b: Builder, f: Value) -> Value:
 
 
 def _specials(b: Builder, x: Value, result: Value, pole: float) -> Value:
-    """-inf at the pole, nan below it, x itself for inf and nan."""
+    """``result`` of a logarithm with its special cases: -inf at the pole, nan below, x for inf and nan."""
     result = b.select(x < float("inf"), result, x)
     result = b.select(x.eq(pole), b.const(float("-inf"), x.type), result)
     return b.select(x < pole, b.const(float("nan"), x.type), result)

@@ -85,7 +85,10 @@ def _log(b: Builder, a: Value) -> tuple[Value, Value]:
 
 
 def _signs(b: Builder, x: Value, y: Value, size: Value) -> Value:
-    """The sign for negative x, nan for negative x to a fraction, and the cases that are always 1."""
+    """x to the power y, from that of abs(x), which is ``size``.
+
+    Adds the sign for negative x, nan for negative x to a fraction, and the cases that are always 1.
+    """
     is_integer = b.intrinsic("floor", y).eq(y)
     half = y * 0.5
     odd = is_integer & b.intrinsic("floor", half).ne(half) & absolute(y).compare("lt", float("inf"))

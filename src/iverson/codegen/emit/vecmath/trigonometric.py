@@ -50,7 +50,10 @@ def _one(z: Value) -> Value:
 
 
 def _reduce(b: Builder, x: Value, parts: int) -> tuple[Value, Value]:
-    """r and n (bits) with x = n pi/2 + r, |r| at most pi/4 or a little more."""
+    """r and n (bits) with x = n pi/2 + r, |r| at most pi/4 or a little more.
+
+    parts : number of the constants that pi/2 is the sum of to use.
+    """
     n, bits = round_to_int(x * TWO_OVER_PI)
     r = x
     for part in HALF_PI[:parts]:
