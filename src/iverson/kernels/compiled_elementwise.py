@@ -36,7 +36,10 @@ CHUNK = 1 << 13
 
 
 def worthwhile(size: int, *arrays: Array) -> bool:
-    """True if arrays of one shape take a compiled pass: large enough, real, of one dtype, without gaps."""
+    """True if ``arrays``, all of one shape, can take a compiled pass and have at least ``size`` entries each.
+
+    They can if all are plain NumPy arrays of one real floating-point dtype, contiguous and aligned.
+    """
     first = arrays[0]
     return first.size >= size and all(
         type(a) is np.ndarray
@@ -51,11 +54,14 @@ def worthwhile(size: int, *arrays: Array) -> bool:
 def function(
     name: str, body: Callable[..., Array], warns: bool = False, pays: Callable[..., bool] | None = None
 ) -> Callable[..., Any]:
-    """An elementwise function: compiled for large arrays of one shape and numbers beside them, else its body.
+    """Return an elementwise function that runs a compiled loop on large arrays, and otherwise calls ``body``.
 
+    The loop runs if one operand is a large array and the others are arrays of the same shape, or numbers.
+
+    name : the scalar function that the loop computes, by its name in the table of scalars.
     warns : whether the body raises floating-point flags where a result is not finite. Compiled code raises
         none: where its result is not finite, the body computes it again.
-    pays : tells from the operands whether the body is slow; by default it is.
+    pays : tells from the operands whether the body is slow enough for a loop; without it, the body always is.
     """
 
     def of(*xs: Array | complex) -> Any:
@@ -78,8 +84,11 @@ def function(
 
 
 def _flat(xs: tuple[Array | complex, ...], large: Array) -> list[Array] | None:
-    """Operands as flat arrays without gaps: of ``large``'s shape and dtype, or of one number of that dtype;
-    the first of three, a condition, of truth values. None where an operand is none of these."""
+    """Operands ``xs`` as flat contiguous arrays for a compiled loop; None if one of them does not fit.
+
+    An operand must be a number, or an array with the shape and dtype of ``large``; a number becomes an array
+    of one entry. If there are three operands (`where`), the first is a condition, an array of booleans.
+    """
     operands = []
     for k, x in enumerate(xs):
         dtype = np.dtype(bool) if len(xs) == 3 and k == 0 else large.dtype
@@ -99,10 +108,13 @@ def _flat(xs: tuple[Array | complex, ...], large: Array) -> list[Array] | None:
 
 
 def outer(multiply: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """The product of a batch of columns with one of rows, from how they are multiplied entry by entry."""
+    """Return a function for the product ``a[..., m, 1] * b[..., 1, n]``: a compiled loop for large arrays.
+
+    multiply : the product in NumPy, for all other arrays.
+    """
 
     def of(a: Array, b: Array) -> Array:
-        """``a[..., m, 1] * b[..., 1, n]``, of arrays without gaps."""
+        """Product ``a[..., m, 1] * b[..., 1, n]``."""
         batch, m, n = a.shape[:-2], a.shape[-2], b.shape[-1]
         if batch != b.shape[:-2] or a.size * n < WORTHWHILE_STEP or not worthwhile(0, a, b):
             return multiply(a, b)
@@ -118,7 +130,10 @@ def outer(multiply: Callable[[Array, Array], Array]) -> Callable[[Array, Array],
 def recurrence(
     steps: Callable[[Array, Array, bool], Array],
 ) -> Callable[[Array, Array, bool], Array]:
-    """The linear recurrence along the middle one of three axes, from how it is carried out step by step."""
+    """Return a function for the linear recurrence along axis 1 of three: a compiled loop for large arrays.
+
+    steps : the same function in NumPy, step by step, for all other arrays.
+    """
 
     def of(a: Array, b: Array, reverse: bool) -> Array:
         """``s[:, k] = a[:, k] * s[:, k - 1] + b[:, k]``, or from the end; a and b have one shape."""
@@ -154,7 +169,7 @@ def _run(kernel: CompiledKernel, arrays: list[Array], *numbers: Array) -> None:
 
 
 class _Pass:
-    """The pieces of a loop over flat arrays of one dtype."""
+    """Builder of a compiled loop over flat arrays of one dtype, from buffers, expressions and stores."""
 
     def __init__(self, dtype: DType) -> None:
         from iverson.codegen.nests import nodes
@@ -194,6 +209,10 @@ class _Pass:
 
 @cache
 def _function(name: str, dtype: DType, kinds: tuple[tuple[str, bool], ...]) -> Any:
+    """Compiled kernel of the scalar function ``name``, whose result has ``dtype``.
+
+    kinds : for each operand the character of its dtype, and whether it is a single number.
+    """
     from iverson.expr.nodes import Select
 
     of = _Pass(dtype)
@@ -210,6 +229,7 @@ def _function(name: str, dtype: DType, kinds: tuple[tuple[str, bool], ...]) -> A
 # out[i, r, k] = a[i, r] b[i, k].
 @cache
 def _outer(dtype: DType) -> Any:
+    """Compiled kernel of the outer product: ``out[i, r, k] = a[i, r] * b[i, k]``."""
     from iverson.codegen.execution.kernel import compile_kernel
     from iverson.codegen.nests import nodes
 
@@ -228,6 +248,11 @@ def _outer(dtype: DType) -> Any:
 # s[i, 0] = b[i, 0]; s[i, k] = a[i, k] s[i, k - 1] + b[i, k].
 @cache
 def _recurrence(dtype: DType, reverse: bool) -> Any:
+    """Compiled kernel of the recurrence: ``s[i, 0] = b[i, 0]``, ``s[i, k] = a[i, k] * s[i, k - 1] + b[i,
+    k]``.
+
+    reverse : True if k counts from the end of the axis.
+    """
     from iverson.codegen.execution.kernel import compile_kernel
     from iverson.codegen.nests import nodes
 
@@ -255,6 +280,11 @@ def _recurrence(dtype: DType, reverse: bool) -> Any:
 # v = mu v + g (+ decay p); p -= rate v, or rate (g + mu v).
 @cache
 def _sgd(dtype: DType, decays: bool, nesterov: bool) -> Any:
+    """Compiled kernel of a step of SGD: ``v = mu v + g``, then ``p -= rate v``.
+
+    decays : add ``decay * p`` to the gradient g.
+    nesterov : the step is ``p -= rate (g + mu v)`` instead.
+    """
     of = _Pass(dtype)
     g, v, p = of.array("g"), *(of.array(name, "inout") for name in ("v", "p"))
     numbers = of.array("numbers", extent=3)
@@ -272,6 +302,11 @@ def _sgd(dtype: DType, decays: bool, nesterov: bool) -> Any:
 # m += (1 - b1) (g - m); v = b2 v + (1 - b2) g^2; p -= rate m / (sqrt(v) / sqrt(1 - b2^n) + eps).
 @cache
 def _adam(dtype: DType) -> Any:
+    """Compiled kernel of a step of Adam, for the ``numbers`` that `adam` describes.
+
+    ``m += (1 - b1) (g - m)``, ``v = b2 v + (1 - b2) g^2``, ``p -= rate m / (sqrt(v) / sqrt(1 - b2^n) +
+    eps)``.
+    """
     of = _Pass(dtype)
     g, m, v, p = of.array("g"), *(of.array(name, "inout") for name in ("m", "v", "p"))
     numbers = of.array("numbers", extent=6)

@@ -50,8 +50,8 @@ Stored: TypeAlias = "Pattern | Origin | _Unknown | None"
 class Origin(ABC):
     """A deferred pattern: finds, on demand, which entries a value stores.
 
-    of : the patterns and origins that it follows from.
-    repeats : whether some entries may be stored twice, where it is not known which.
+    of : the patterns and origins from which this pattern follows.
+    repeats : True if the value may store some entries twice, and it is not known which.
     """
 
     __slots__ = ("_found", "_of", "repeats")
@@ -62,7 +62,10 @@ class Origin(ABC):
         self.repeats: bool = repeats or any(isinstance(x, Origin) and x.repeats for x in of)
 
     def stored(self) -> Any:
-        """The pattern, repeated entries stored once; `UNKNOWN`, or None for a value that is not sparse."""
+        """Pattern of the value without repeated entries; `UNKNOWN`, or None for a value that is not sparse.
+
+        The pattern is computed at the first call, after those of all origins from which it follows.
+        """
         waiting: list[Origin] = [self]  # no recursion: programs are long
         while waiting:
             first = waiting[-1]
@@ -80,14 +83,17 @@ class Origin(ABC):
 
 
 def stored_once(stored: Stored) -> Any:
-    """The pattern, repeated entries stored once; `UNKNOWN`, or None for a value that is not sparse."""
+    """Pattern that ``stored`` is or finds, without repeated entries if it has to be found.
+
+    The result is `UNKNOWN` if the pattern is not known, and None for a value that is not sparse.
+    """
     return stored.stored() if isinstance(stored, Origin) else stored
 
 
 def resolved(stored: Stored) -> Any:
-    """A pattern, `UNKNOWN`, or None for a value that is not sparse.
+    """Pattern that ``stored`` is or finds; `UNKNOWN`, or None for a value that is not sparse.
 
-    Raises PatternRead where some entries may be stored twice, and it is not known which.
+    Raises PatternRead if some entries may be stored twice, and it is not known which.
     """
     if isinstance(stored, Origin) and stored.repeats:
         raise PatternRead
@@ -95,7 +101,9 @@ def resolved(stored: Stored) -> Any:
 
 
 def origin_of(x: Handle | LayoutValue | complex) -> Any:
-    """The pattern of a handle or of its value, or the `Origin` that finds the pattern; computes nothing."""
+    """Pattern of ``x``, or the `Origin` that can find it, without computing anything; None if ``x`` is not
+    sparse.
+    """
     value = value_of(x, x)
     if isinstance(value, LevelValue | Zero):
         return value.stored
@@ -103,7 +111,11 @@ def origin_of(x: Handle | LayoutValue | complex) -> Any:
 
 
 def stored_by(x: Handle | LayoutValue | complex) -> Any:
-    """The pattern that eager code has for a handle, `UNKNOWN`, or None for a value that is not sparse."""
+    """Pattern that eager code has for ``x``, `UNKNOWN`, or None if ``x`` is not sparse.
+
+    The pattern is computed if it is deferred, and all active levels note that patterns were read. Raises
+    PatternRead if the pattern cannot be told, as for a value that may store entries twice.
+    """
     for level in levels():
         level.reads_patterns = True
     pattern = resolved(origin_of(x))
@@ -113,20 +125,28 @@ def stored_by(x: Handle | LayoutValue | complex) -> Any:
 
 
 def layout_in_level(x: Handle | LayoutValue | complex) -> str | None:
-    """The name of the layout that eager code has for a value of a level, where that is sparse and known."""
+    """Name of the sparse layout that eager code has for ``x``, a value of a level.
+
+    The result is None for all other values, and if the layout is not sparse or not known.
+    """
     pattern = stored_by(x) if isinstance(x, LevelValue) and x.stored is not None else None
     return pattern.layout if isinstance(pattern, Pattern) else None
 
 
 def note_stored(x: Handle | LayoutValue | complex, stored: Stored) -> None:
-    """Note the pattern, or its origin, on the value of a handle, if that is a value of a level."""
+    """Note ``stored`` (a pattern or its origin) on the value of ``x``; do nothing if that is no value of a
+    level.
+    """
     value = value_of(x, x)
     if isinstance(value, LevelValue):
         value.note_stored(stored)
 
 
 def noted(x: Handle | LayoutValue | complex, stored: Stored) -> Any:
-    """The array as a new variable of each active level, with the pattern that eager code has noted on it."""
+    """Make ``x`` a variable of each active level in turn, note ``stored`` on each, and return the last one.
+
+    stored : the pattern that eager code has for ``x``, or its origin.
+    """
     for level in levels():
         x = level.variable_of(x)
         note_stored(x, stored)
@@ -180,8 +200,10 @@ class Unclear(Origin):
 
 
 class Part:
-    """An operand: its shape, the dtype that it is computed in, its pattern, and its entries where they are
-    constants that are no data (indices, flags)."""
+    """An operand of a deferred op: its shape, the dtype in which it is computed, and its pattern.
+
+    ``array`` has the entries of a constant of integers or booleans (indices, flags); else it is None.
+    """
 
     __slots__ = ("array", "dtype", "shape", "stored")
 
@@ -218,7 +240,11 @@ class _ByEntries(Exception):
 
 
 class Computed(Origin):
-    """The origin of an op's result where an operand may be sparse; ``index`` : which one of its results."""
+    """The origin of a result of ``op``, where an operand may be sparse.
+
+    parts : the operands; numbers stay numbers.
+    index : the number of the result, if the op has several results; None if it has one.
+    """
 
     __slots__ = ("_op", "_params", "_parts", "_position")
 
@@ -264,7 +290,12 @@ class Computed(Origin):
         return cache[0]
 
     def _from(self, sources: Sequence[Pattern], make: Make, key: Hashable) -> Any:
-        """The pattern that ``make`` gives for sources, some of which may be symbols."""
+        """Pattern that ``make`` returns for ``sources``; `UNKNOWN` if it depends on stored numbers, None if
+        not sparse.
+
+        Some sources may be symbols for patterns. The result is then a symbol for the pattern that follows
+        from them. Raises PatternRead if the result is sparse for some patterns, but not for others.
+        """
         try:
             if PatternSymbol not in map(type, sources):
                 return make(*sources)
@@ -290,9 +321,11 @@ class Computed(Origin):
         return self if any(isinstance(x, Part) and x.is_large for x in self._parts) else key
 
     def _made(self, patterns: Sequence[Pattern | None], params: Params) -> Pattern | None:
-        """The pattern of the result: an operand's, if it has the same entries.
+        """Pattern of the result for operands with ``patterns``; the pattern of an operand, if it has the same
+        entries.
 
-        Raises _ByEntries where operands that store zeros give another pattern.
+        The result is None if it is not sparse. Raises _ByEntries if the pattern depends on the stored
+        numbers: it is another one if all of them are 0.
         """
         pattern = self._run(patterns, params, 1.5)
         places_may_be_sparse = all(self._parts[k].stored is not None for k in self._places())
@@ -303,7 +336,9 @@ class Computed(Origin):
         return next((p for p in patterns if same(pattern, p)), pattern)
 
     def _places(self) -> list[int]:
-        """Positions of operands that say where entries go, and are not known here."""
+        """Numbers of the operands of integers or booleans that say where entries go, and whose entries are
+        not known.
+        """
         data = {k for group in self._op.groups(len(self._parts)) for k in group}
         return [
             k
@@ -313,9 +348,12 @@ class Computed(Origin):
         ]
 
     def _run(self, patterns: Sequence[Pattern | None], params: Params, entry: float) -> Pattern | None:
-        """The pattern of the kernel's result for operands with these patterns and entries of some magnitude.
+        """Run the kernel on operands with ``patterns`` and return the pattern of its result, None if not
+        sparse.
 
-        Places that are not known are taken as 0: kernels do not check whether an axis has others.
+        The entries of operands are arbitrary numbers of magnitude ``entry``. Index operands whose entries are
+        not known (`_places`) are 0: kernels do not check whether an axis has other positions. Raises
+        _ByEntries if the kernel raises an error.
         """
         places = self._places()
         values = [
@@ -342,9 +380,10 @@ def _empty(shape: Shape) -> Pattern:
 def origins(
     op: Op, args: Sequence[Handle | LayoutValue | complex], params: Params, count: int = 1
 ) -> Sequence[Stored]:
-    """The pattern, or its origin, of each result of an op in a level; None for a result that is not sparse.
+    """Pattern, or its origin, of each result of an op in a level; None for a result that is not sparse.
 
     args : handles, values, arrays and numbers.
+    count : the number of results.
     """
     if op.name in ("from_values", "stored_on"):
         return (params["pattern"],)
@@ -363,7 +402,11 @@ def with_origin(
     params: Params,
     out: Any,
 ) -> Any:
-    """Results of an op; new zeros among them get the pattern that numbers in their place would have."""
+    """Results ``out`` of an op, in which each new value of the zero layout has a pattern or the origin of
+    one.
+
+    It is the pattern that eager code would store if the result had numbers in place of the zeros.
+    """
     outputs = out if op.multiple else (out,)
     operand_ids = {id(value_of(a, a)) for a in args}
     results = tuple(
@@ -376,7 +419,11 @@ def with_origin(
 
 
 def stacked(step: Stored, of: LayoutValue, count: int) -> Stored:
-    """The pattern of the stacked results of ``count`` steps, each like ``of`` and stored on ``step``."""
+    """Pattern, or its origin, of ``count`` results stacked along a new first axis; each has the pattern
+    ``step``.
+
+    of : a value with the shape and dtype of a single result.
+    """
     if step is None or not count:
         return step
     return Computed(TABLE["stack"], [Part(of, step)] * count, {"axis": 0})

@@ -26,9 +26,10 @@ def elementwise(
     places: Places,
     shape: Shape,
 ) -> Entries | None:
-    """The entries of a result at the places that it stores: the op, of the entries of operands there.
+    """Entries of the result of ``op`` at ``places``, which are the entries that the result stores.
 
-    read : gives an operand's entries at the places, or None where that takes more than reading them.
+    read : gives an operand's entries at the places, or None if they cannot simply be read. The result is then
+        None too.
     """
     entries = []
     for x in operands:
@@ -40,38 +41,44 @@ def elementwise(
 
 
 class StoredMatrices(ABC):
-    """Products with stored matrices, or batches of them, by their rows."""
+    """Operations that `product` and `product_at` need, on stored (sparse) and dense matrices or batches of
+    them.
+    """
 
     @abstractmethod
     def times(self, s: Operand, x: Entries) -> Entries:
-        """Stored matrices times dense ones."""
+        """Dense product of the stored matrices ``s`` with the dense matrices ``x``."""
 
     @abstractmethod
     def times_at(self, s: Operand, x: Entries, places: Places) -> Entries:
-        """Some entries of the product of a stored matrix with a dense one."""
+        """Entries at ``places`` of the product of a stored matrix ``s`` with a dense matrix ``x``."""
 
     @abstractmethod
     def turned(self, s: Operand) -> Operand:
-        """Stored matrices, transposed."""
+        """Transposes of the stored matrices ``s``."""
 
     @abstractmethod
     def transposed(self, x: Entries) -> Entries:
-        """Dense matrices, transposed."""
+        """Transposes of the dense matrices ``x``."""
 
     @abstractmethod
     def turned_places(self, places: Places) -> Places:
-        """Places in the transposed matrix."""
+        """Places of the same entries in the transposed matrix."""
 
 
 def product(N: StoredMatrices, s: Operand, x: Entries, is_first: bool) -> Entries:
-    """The product of stored and dense matrices; the stored ones are the first factor or the second."""
+    """Product of the stored matrices ``s`` and the dense matrices ``x``: ``s @ x`` if ``is_first``, else ``x
+    @ s``.
+    """
     if is_first:
         return N.times(s, x)
     return N.transposed(N.times(N.turned(s), N.transposed(x)))
 
 
 def product_at(N: StoredMatrices, s: Operand, x: Entries, places: Places, is_first: bool) -> Entries:
-    """Some entries of such a product."""
+    """Entries at ``places`` of the product ``s @ x`` if ``is_first``, else ``x @ s``, with ``s`` stored,
+    ``x`` dense.
+    """
     if is_first:
         return N.times_at(s, x, places)
     return N.times_at(N.turned(s), N.transposed(x), N.turned_places(places))

@@ -68,7 +68,11 @@ def region_through_key(region: Region, key: Key, shape: Shape) -> Region | None:
 
 
 def key_within(region: Region, key: Key, shape: Shape) -> Key:
-    """The key that reads from a box's inner array the entries that ``key`` reads in the box's region."""
+    """Key that reads, from the array of a box's entries, the entries of ``x[key]`` that come from the box.
+
+    region : the region of x that the box covers; outside of it x is zero.
+    shape : the shape of x.
+    """
     result: list[Any] = []
     axis = 0
     for item in key:
@@ -90,7 +94,7 @@ def key_within(region: Region, key: Key, shape: Shape) -> Key:
 
 
 def cut(key: Key, region: Region) -> Key:
-    """The key that reads from x the part of ``x[key]`` in a region that is not empty."""
+    """Key that reads, from x itself, the part of ``x[key]`` in ``region``, which must not be empty."""
     result: list[Any] = []
     axis = 0
     for item in key:

@@ -77,14 +77,20 @@ def registered() -> dict[tuple[str, type], Kernel]:
 
 
 def replace_kernels(kernels: dict[tuple[str, type], Kernel]) -> None:
-    """Make these the kernels: for tests that watch them, and for layouts that leave again."""
+    """Replace all registered kernels by ``kernels``: for tests that watch calls, or remove a layout
+    afterwards.
+    """
     _kernels.clear()
     _kernels.update(kernels)
     _kernels_by_types.clear()
 
 
 def annihilated(op: Op, values: Values) -> tuple[int, ...] | None:
-    """A group of inputs that are all zero and in which the op is linear, so that the result is zero."""
+    """Positions of a group of inputs that are all zero and in which the op is linear, so that the result is
+    zero.
+
+    The result is None if there is no such group.
+    """
     if Zero not in map(type, values):
         return None
     for group in op.groups(len(values)):
@@ -94,9 +100,10 @@ def annihilated(op: Op, values: Values) -> tuple[int, ...] | None:
 
 
 def zeros_like_result(op: Op, values: Values, params: Params) -> Any:
-    """The op's result in the zero layout (a tuple of them where the op has several).
+    """The op's result in the zero layout (a tuple of such values if the op has several results).
 
-    ``abstract`` is given Avals, and Python scalars themselves: they are weak.
+    Shapes and dtypes come from ``op.abstract``, which is called with Avals; Python scalars stay themselves,
+    because their dtype is weak.
     """
     facts = _facts(op, values, params)
     if op.multiple:
@@ -114,7 +121,12 @@ def _by_priority(kind: type) -> int:
 
 
 def run(op: Op, values: Values, params: Params) -> Any:
-    """The op's result on values of which at least one is not strided."""
+    """Result of the op on ``values`` of any layouts: by the first kernel that covers them, else by the
+    strided body.
+
+    For the strided body, values of other layouts are converted. Operands of half precision are computed in
+    float32.
+    """
     kinds = frozenset(map(type, values))
     for v in values:
         if getattr(v, "dtype", _FLOAT64).itemsize == 2 and not op.as_stored:
@@ -140,10 +152,13 @@ def run(op: Op, values: Values, params: Params) -> Any:
 
 
 def _widened(op: Op, values: Values, kinds: frozenset[type]) -> tuple[Any, ...] | None:
-    """The operands with those of half precision in float32; None where the op takes all as they are.
+    """Operands with those of half precision converted to float32; None if the op takes all operands
+    unchanged.
 
-    A body on strided operands that only moves entries takes them so, if there is one dtype to move. Kernels
-    of other layouts have compiled loops, which are for other dtypes.
+    A body on strided operands that only moves entries takes half precision, if there is one dtype to move.
+    Kernels of other layouts have compiled loops, which are for other dtypes.
+
+    kinds : the types of ``values``.
     """
     if not any(getattr(v, "dtype", _FLOAT64).char in "eE" for v in values):
         return None
@@ -154,9 +169,11 @@ def _widened(op: Op, values: Values, kinds: frozenset[type]) -> tuple[Any, ...] 
 
 
 def _narrowed(op: Op, values: Values, params: Params, wide: Values) -> Any:
-    """The op on operands in float32, its results rounded to the dtypes that they have for the given ones.
+    """Result of the op on the operands ``wide`` (in float32), rounded to the dtype that it has for
+    ``values``.
 
-    A result that is one of the operands in float32 becomes the given operand itself: the identity is kept.
+    If the result is one of the operands in float32, the operand in ``values`` itself is returned: the op is
+    still the identity in this operand.
     """
     facts = _facts(op, values, params)
     out = run(op, wide, params)
@@ -199,7 +216,9 @@ def run_in_layouts(op: Op, values: Values, params: Params, kinds: frozenset[type
 
 
 def _of_other_terms(op: Op, values: Values, params: Params) -> Any:
-    """A sum without the terms that are zero."""
+    """Sum (``add_n``) of the values that are not in the zero layout, in the dtype that the sum of all values
+    has.
+    """
     terms = tuple([v for v in values if type(v) is not Zero])
     return in_dtype(run(op, terms, params), _facts(op, values, params).dtype)
 

@@ -32,23 +32,26 @@ Matrix: TypeAlias = "Array | sparray | LinearOperator"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Preconditioner:
-    """A linear map near the inverse of a matrix, and its adjoint: functions of vectors."""
+    """A linear map near the inverse of a matrix, and the adjoint map: functions of vectors."""
 
     apply: Apply
     adjoint: Apply
 
     @property
     def turned(self) -> Preconditioner:
-        """The one of the adjoint matrix."""
+        """Preconditioner of the adjoint matrix."""
         return Preconditioner(self.adjoint, self.apply)
 
 
 def preconditioned(
     matrix: Matrix, m: Preconditioner | Literal["jacobi", "ilu"] | None, operation: str, dtype: DType
 ) -> Any:
-    """SciPy's M for a matrix: of "jacobi" its diagonal inverted, of "ilu" its incomplete factors.
+    """Preconditioner of ``matrix`` as a SciPy operator, for the argument ``M`` of SciPy; None if ``m`` is
+    None.
 
-    dtype : of the solution. Raises DTypeError where that is real and M gives complex vectors.
+    m : "jacobi" for the inverse of the diagonal, "ilu" for incomplete LU factors, or a map of vectors.
+    operation : the name of the function, for errors.
+    dtype : of the solution. Raises DTypeError if that is real and ``m`` gives complex vectors.
     """
     from scipy.sparse.linalg import LinearOperator, spilu
 
@@ -101,9 +104,10 @@ def iterated(
     maxiter: int | None,
     m: Preconditioner | Literal["jacobi", "ilu"] | None,
 ) -> Array:
-    """x with A x = b for one matrix (or SciPy operator) and columns b, each by its own iterations.
+    """Solution x of ``matrix @ x = b``, for one matrix (or SciPy operator); each column of ``b`` is iterated
+    alone.
 
-    method : "cg", "minres", "bicgstab", or "gmres" with how many vectors it keeps: "gmres(20)".
+    method : "cg", "minres", "bicgstab", or "gmres" with the number of vectors that it keeps: "gmres(20)".
     """
     from scipy.sparse import linalg
 
@@ -126,9 +130,10 @@ def iterated(
 
 
 def _check(method: str, matrix: Matrix, b: Array, x: Array, tolerance: float) -> None:
-    """Warn where iterations stopped early; raise where they led nowhere, as of a singular matrix.
+    """Warn if the iterations stopped early; raise LinearAlgebraError if ``x`` is no better than zero.
 
-    The reports of the routines are not enough: for a singular matrix gmres may report a solution.
+    The latter is usual for a singular matrix. The reports of SciPy's functions are not enough: for a singular
+    matrix gmres may report a solution.
     """
     with np.errstate(all="ignore"):
         residual_norm, b_norm = float(np.linalg.norm(b - matrix @ x)), float(np.linalg.norm(b))
@@ -146,7 +151,9 @@ def _check(method: str, matrix: Matrix, b: Array, x: Array, tolerance: float) ->
 
 
 def iterative_solve(a: Array, b: Array, *, method: str, **options: Any) -> Array:
-    """The body on strided operands."""
+    """Body of the op `iterative_solve` on strided operands: solutions of ``a @ x = b`` for each matrix of a
+    batch.
+    """
     dtype = np.result_type(a, b, np.float32)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
@@ -205,7 +212,7 @@ def eigenpairs(matrix: Matrix, *, k: int, which: str, method: str) -> tuple[Arra
 
 
 def eigsh(a: Array, **options: Any) -> tuple[Array, Array]:
-    """The body on strided operands."""
+    """Body of the op `eigsh` on strided operands: eigenvalues and eigenvectors of each matrix of a batch."""
     a = hermitian_part(a)
     pairs = [eigenpairs(a[i], **options) for i in np.ndindex(*a.shape[:-2])]
     real, k = a.real.dtype, options["k"]
@@ -227,7 +234,11 @@ def eigsh_of_sparse(_op: Op, values: Values, params: Params) -> Any:
 
 
 def bordered_solve(a: Array, w: Array, v: Array, g: Array, h: Array) -> tuple[Array, Array]:
-    """The body on strided operands: by LU factors of the bordered matrix of each column."""
+    """Body of the op `bordered_solve` on strided operands: x and m, where column j of x and m[j] solve
+    ``(a - w[j]) x - v[:, j] m = g[:, j]`` and ``-v[:, j]^H x = h[j]``.
+
+    The result is nan in columns for which this system is singular.
+    """
     a, dtype = hermitian_part(a), np.result_type(a, v, g, h)
     n, k = v.shape[-2:]
     bordered = np.zeros((*v.shape[:-2], k, n + 1, n + 1), dtype)
@@ -245,7 +256,12 @@ def bordered_solve(a: Array, w: Array, v: Array, g: Array, h: Array) -> tuple[Ar
 
 
 def _without_noise(x: Array, g: Array, h: Array, size: Array | np.floating[Any]) -> Array:
-    """x, nan in columns that were divided by rounding: by no more than a few eps of the matrix's norm."""
+    """Solution ``x`` with nan in the columns of a system that is singular up to rounding.
+
+    Such a column is so large that the system divided by no more than a few eps of the norm of the matrix.
+
+    size : the norm of the matrix, or of each matrix of a batch.
+    """
     size = np.asarray(size)[..., None]
     limit = 4 * x.shape[-2] * float(np.finfo(x.dtype).eps) * size
     x_norm, rhs_norm = np.linalg.norm(x, axis=-2), np.linalg.norm(g, axis=-2) + np.abs(h) * size
@@ -254,7 +270,7 @@ def _without_noise(x: Array, g: Array, h: Array, size: Array | np.floating[Any])
 
 @sparse("bordered_solve")
 def bordered_of_sparse(op: Op, values: Values, params: Params) -> Any:
-    """The bordered solve with one sparse matrix, by SuperLU."""
+    """Kernel of the op `bordered_solve` for one sparse matrix, by SuperLU."""
     import scipy.sparse
     from scipy.sparse.linalg import splu
 

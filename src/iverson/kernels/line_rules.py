@@ -23,13 +23,13 @@ Ops = Any
 
 
 class StoredLines(ABC):
-    """Lines of which some entries are stored.
+    """Lines (slices along the axes that a reduction reduces) of which only some entries are stored.
 
     N : the ops on entries.
     length, full : the length of each line; the same as a number, or as one for each line.
-    number : how many entries each line stores.
-    position : the place of each entry in its line.
-    gap : the first place of each line that is not stored; its length where there is none.
+    number : the number of entries that each line stores.
+    position : the place of each stored entry in its line.
+    gap : the first place of each line that is not stored; the length of the line if all are stored.
     """
 
     N: Ops
@@ -41,23 +41,25 @@ class StoredLines(ABC):
 
     @abstractmethod
     def summed(self, entries: Entries) -> Entries:
-        """The sum of each line's entries."""
+        """Sum of the stored entries of each line."""
 
     @abstractmethod
     def combined(self, entries: Entries, kind: str) -> Entries:
-        """The product ("prod"), the largest ("max") or the least ("min") of each line's entries."""
+        """Product ("prod"), largest ("max") or least ("min") of the stored entries of each line."""
 
     @abstractmethod
     def each(self, of_lines: Entries) -> Entries:
-        """For each entry, the value of its line."""
+        """Value ``of_lines`` of its line, for each stored entry."""
 
     def extreme(self, entries: Entries, largest: bool) -> Entries:
-        """The largest or the least of each line, with the zeros that are not stored."""
+        """Largest or least entry of each line, where entries that are not stored count as zeros."""
         top = self.combined(entries, "max" if largest else "min")
         return self.where_full(top, (self.N.maximum if largest else self.N.minimum)(top, 0))
 
     def where_full(self, full: Entries, other: Entries) -> Entries:
-        """One value for lines of which every entry is stored, another for those with zeros besides."""
+        """Value for each line: ``full`` if the line stores every entry, ``other`` if some entries are not
+        stored.
+        """
         return self.N.where(self.N.less(self.number, self.full), other, full)
 
     def missing(self) -> Entries:
@@ -93,7 +95,7 @@ def _product(lines: StoredLines, entries: Entries, _params: Params) -> Entries:
 
 
 def _true(lines: StoredLines, entries: Entries) -> Entries:
-    """The number of entries of each line that are not 0."""
+    """Number of stored entries of each line that are not 0."""
     return lines.summed(lines.N.astype(lines.N.not_equal(entries, 0), dtype=np.dtype(np.int64)))
 
 
@@ -106,7 +108,7 @@ def _all(lines: StoredLines, entries: Entries, _params: Params) -> Entries:
 
 
 def squares(N: Ops, entries: Entries) -> Entries:
-    """The squared absolute values."""
+    """Squared absolute values of ``entries``."""
     if entries.dtype.kind != "c":
         return N.square(entries)
     return N.add(N.square(N.real(entries)), N.square(N.imag(entries)))
@@ -117,7 +119,10 @@ def _norm(lines: StoredLines, entries: Entries, _params: Params) -> Entries:
 
 
 def _deviation(lines: StoredLines, entries: Entries, params: Params) -> Entries:
-    """The squared distances of stored entries from the mean, and its square for each other entry."""
+    """Sum, for each line, of the squared distances of all entries from their mean, or its square root.
+
+    An entry that is not stored adds the square of the mean. The parameter ``squared`` chooses the sum.
+    """
     N = lines.N
     mean = N.multiply(lines.summed(entries), 1 / lines.length)
     apart = lines.summed(squares(N, N.subtract(entries, lines.each(mean))))
@@ -126,7 +131,10 @@ def _deviation(lines: StoredLines, entries: Entries, params: Params) -> Entries:
 
 
 def shifted_logsumexp(lines: StoredLines, entries: Entries) -> tuple[Entries, Entries]:
-    """The logarithm of the sum of exponentials of a line's entries less its largest, and that largest."""
+    """Two values of each line: the logarithm of the sum of ``exp(x - top)`` over all entries x, and ``top``.
+
+    ``top`` is the largest entry of the line, or 0 if that is infinite. Entries that are not stored are zeros.
+    """
     N, top = lines.N, lines.extreme(entries, largest=True)
     top = N.where(N.isinf(top), 0, top)
     stored_sum = lines.summed(N.exp(N.subtract(entries, lines.each(top))))
@@ -139,7 +147,10 @@ def _logsumexp(lines: StoredLines, entries: Entries, _params: Params) -> Entries
 
 
 def losses(lines: StoredLines, entries: Entries, classes: Entries) -> Entries:
-    """log(sum(exp(x))) - x[class] of each line; of a class that is not stored, x is 0."""
+    """Cross entropy of each line: ``log(sum(exp(x))) - x[class]``.
+
+    classes : the class (a position) for each line. If that entry is not stored, ``x[class]`` is 0.
+    """
     N = lines.N
     of_class = N.equal(lines.position, lines.each(classes))
     logarithm, top = shifted_logsumexp(lines, entries)
@@ -155,7 +166,9 @@ def over_examples(N: Ops, losses: Entries, reduction: str) -> Entries:
 
 
 def shares(lines: StoredLines, entries: Entries, largest: bool) -> tuple[Entries, Entries]:
-    """The extremum of each line, and 1/n where n entries attain it, zeros that are not stored among them."""
+    """Extremum of each line, and 1/n if n entries attain it; zeros that are not stored count among the
+    entries.
+    """
     N, top = lines.N, lines.extreme(entries, largest)
     ties = N.astype(N.equal(entries, lines.each(top)), dtype=entries.dtype)
     zeros = N.where(N.equal(top, 0), lines.missing(), 0)
@@ -163,14 +176,21 @@ def shares(lines: StoredLines, entries: Entries, largest: bool) -> tuple[Entries
 
 
 def share_of_each(N: Ops, entries: Entries, top: Entries, share: Entries) -> Entries:
-    """The share of each entry, from its line's extremum and share; that of a nan is nan."""
+    """Value for each stored entry: its line's ``share`` if it is equal to the extremum ``top``, else 0; nan
+    if it is nan.
+
+    top, share : the values of the entry's line, for each entry.
+    """
     return N.where(N.isnan(entries), math.nan, N.where(N.equal(entries, top), share, 0))
 
 
 class LineRule(NamedTuple):
-    """kinds : of the dtypes that compiled code has the rule for. rule : as the module says.
+    """Rule of a reduction of lines, with the dtypes for which compiled code has it.
 
-    empty : from a line's length, the result of a line that stores nothing, if that is not 0.
+    kinds : the kinds (``dtype.kind``) of these dtypes.
+    rule : the function that the docstring of the module describes.
+    empty : a function from the length of a line to the result of a line that stores nothing; None if that
+        result is 0.
     """
 
     kinds: str

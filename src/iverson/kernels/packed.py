@@ -25,7 +25,11 @@ def same_mask(a: Packed, b: Packed) -> bool:
 
 
 def _at(value: Any, mask: NDArray, shape: Shape) -> Any:
-    """The entries of an operand where a mask of the result's shape holds."""
+    """Entries of an operand at the places where ``mask`` is True; a number or a zero if it is the same
+    everywhere.
+
+    shape : the shape of the result and of ``mask``, to which the operand is broadcast.
+    """
     if type(value) is Packed:
         return value.values
     if type(value) is Zero:
@@ -39,9 +43,10 @@ def _at(value: Any, mask: NDArray, shape: Shape) -> Any:
 @register("elementwise", Packed)
 @register("add_n", Packed)
 def elementwise(op: Op, values: Values, params: Params) -> Any:
-    """The result is zero where all packed operands are: then it is computed at their common entries alone.
+    """Kernel of an elementwise op, or a sum, if the result is zero wherever the packed operands are zero.
 
-    Beside zeros of other layouts it is a selection.
+    The result is computed at the entries that all packed operands store, which must have one mask. The kernel
+    returns NotImplemented for all other operands; next to sparse values or boxes the result is a selection.
     """
     if any(isinstance(v, Sparse | Box) for v in values):
         return NotImplemented
@@ -63,7 +68,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
 
 @register("pack", Packed)
 def pack(op: Op, values: Values, params: Params) -> Any:
-    """The packed entries as they are, if the mask that picks them is the mask they are stored by."""
+    """Kernel of `pack`: the stored entries unchanged, if ``mask`` is the mask of the packed value itself."""
     x, mask = values
     if type(x) is not Packed or not is_strided(mask) or not same_mask(x, Packed(mask, x.values)):
         return NotImplemented
@@ -72,7 +77,9 @@ def pack(op: Op, values: Values, params: Params) -> Any:
 
 @register("unpack", Packed)
 def unpack(_op: Op, values: Values, _params: Params) -> Any:
-    """Packed entries put back where a mask holds."""
+    """Kernel of `unpack`: a packed value in the shape of ``mask``, with the entries of x where ``mask`` is
+    True.
+    """
     x, mask = values
     if not is_strided(mask) or type(x) is not Packed:
         return NotImplemented

@@ -24,7 +24,7 @@ Interval = tuple[int, int]
 
 
 def _of(intervals: Iterable[Interval]) -> Region:
-    """The region with these intervals on its axes."""
+    """Region with these intervals (start, stop) on its axes."""
     pairs = list(intervals)
     return Region(tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
 
@@ -65,7 +65,7 @@ def flipped(region: Region, shape: Shape, *, axis: Shape) -> Region:
 
 
 def rolled(region: Region, shape: Shape, *, shift: Shape, axis: Shape) -> Region:
-    """An interval that comes to lie across the end of its axis reaches over all of it."""
+    """Image under `roll`: an interval that crosses the end of its axis becomes the whole axis."""
     pairs = list(zip(region.start, region.stop, strict=True))
     for k, by in zip(axis, shift, strict=True):
         a, b = pairs[k]
@@ -75,13 +75,13 @@ def rolled(region: Region, shape: Shape, *, shift: Shape, axis: Shape) -> Region
 
 
 def lower(region: Region, _shape: Shape, *, k: int) -> Region:
-    """Entries with column - row <= k."""
+    """Image under `tril`: smallest region with the entries at which column - row <= k."""
     (*_, r, c), (*_, stop, end) = region.start, region.stop
     return region.intersect(_last_two(region, (max(r, c - k), stop), (c, min(end, stop + k))))
 
 
 def upper(region: Region, _shape: Shape, *, k: int) -> Region:
-    """Entries with column - row >= k."""
+    """Image under `triu`: smallest region with the entries at which column - row >= k."""
     (*_, r, c), (*_, stop, end) = region.start, region.stop
     return region.intersect(_last_two(region, (r, min(stop, end - k)), (max(c, r + k), end)))
 
@@ -107,12 +107,12 @@ def on_diagonal(region: Region, _shape: Shape, *, offset: int, shape: Shape) -> 
 
 
 def read(region: Region, shape: Shape, *, key: Key) -> Region | None:
-    """The image under x[key]."""
+    """Image under ``x[key]``; None if it is empty."""
     return region_through_key(region, key, shape)
 
 
 def embedded(region: Region, _shape: Shape, *, key: Key, shape: Shape, held: bool = False) -> Region:
-    """The image under the adjoint of x[key]."""
+    """Image under the adjoint of ``x[key]``, which has the shape ``shape``."""
     return key_region(cut(key, region), shape)
 
 
@@ -154,7 +154,8 @@ def _span(indices: Array) -> Interval:
 
 
 def groups(old: Shape, new: Shape) -> list[tuple[Axes, Axes]]:
-    """Ranges of axes of two shapes that hold the same entries: the finest there are.
+    """Pairs of ranges of axes of the shapes ``old`` and ``new`` that hold the same entries, each as small as
+    possible.
 
     >>> groups((4, 6, 5), (2, 2, 30))
     [(range(0, 1), range(0, 2)), (range(1, 3), range(2, 3))]
@@ -170,7 +171,9 @@ def groups(old: Shape, new: Shape) -> list[tuple[Axes, Axes]]:
 
 
 def reshaped(region: Region, old: Shape, *, shape: Shape) -> Region:
-    """Axes that share no entries are taken apart; a group of them maps runs of consecutive entries."""
+    """Image under `reshape`: for each of the `groups` of axes, the intervals that contain all entries of the
+    region.
+    """
     intervals: list[Interval] = []
     for source, target in groups(old, shape):
         starts, length = _runs(region.permuted(tuple(source)), tuple(old[k] for k in source))
@@ -179,7 +182,9 @@ def reshaped(region: Region, old: Shape, *, shape: Shape) -> Region:
 
 
 def _runs(region: Region, shape: Shape) -> tuple[Array, int]:
-    """The runs of consecutive row-major addresses that make up a region: their starts, and their length."""
+    """Start addresses, and the common length, of the runs of consecutive row-major addresses that make up a
+    region.
+    """
     axis = len(shape)
     length = 1
     while axis and (region.start[axis - 1], region.stop[axis - 1]) == (0, shape[axis - 1]):
@@ -195,7 +200,7 @@ def _runs(region: Region, shape: Shape) -> tuple[Array, int]:
 
 
 def addresses(region: Region, shape: Shape) -> Array:
-    """The row-major addresses of a region's entries, in order."""
+    """Row-major addresses, in an array of shape ``shape``, of the entries of ``region``, in order."""
     keys = np.zeros((1,), np.int64)
     for a, b, n in zip(region.start, region.stop, shape, strict=True):
         keys = np.add.outer(keys * n, np.arange(a, b)).ravel()
@@ -203,7 +208,11 @@ def addresses(region: Region, shape: Shape) -> Array:
 
 
 def _digits(starts: Array, length: int, shape: Shape) -> Iterator[Interval]:
-    """On each axis, the interval of the indices of entries in runs of row-major addresses."""
+    """Interval of indices, on each axis of ``shape``, of the entries whose row-major addresses are in the
+    runs.
+
+    starts, length : the first address of each run, and the length of all runs.
+    """
     stride = prod(shape)
     for n in shape:
         stride //= n

@@ -17,7 +17,12 @@ Array = np.ndarray[Any, Any]
 
 
 def segment_max(x: Array, ids: Array, *, count: int) -> Array:
-    """The largest of the slices of x in each segment; -inf (the least number) where there is none."""
+    """Maximum over the slices of x in each segment; -inf (for integers the least number) for an empty
+    segment.
+
+    ids : the segment of each slice.
+    count : the number of segments.
+    """
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     out = np.full((count, *x.shape[1:]), least, x.dtype)
     starts = segment_starts(ids, count)
@@ -36,7 +41,7 @@ def _sums(x: Array, ids: Array, count: int) -> Array:
 
 
 def segment_softmax(x: Array, ids: Array, *, count: int) -> Array:
-    """exp(x) over the sum of exp(x) of its segment, shifted by the segment's maximum."""
+    """Softmax within each segment: exp(x) over the sum of exp(x) of the segment, shifted by its maximum."""
     starts = segment_starts(ids, count) if sparse_loops.compiled_for_segments(x) else None
     if starts is not None:
         return sparse_loops.segment_softmax(starts, x)
@@ -45,7 +50,10 @@ def segment_softmax(x: Array, ids: Array, *, count: int) -> Array:
 
 
 def softmax_pullback(g: Array, y: Array, ids: Array, *, count: int) -> Array:
-    """y (g - the sum of y g over the segment)."""
+    """Gradient of `segment_softmax` in x: ``y (g - s)``, with s the sum of ``y g`` over the segment.
+
+    g, y : the gradient of the result, and the result.
+    """
     starts = segment_starts(ids, count) if sparse_loops.compiled_for_segments(y, g) else None
     if starts is not None:
         return sparse_loops.softmax_pullback(starts, y, g)

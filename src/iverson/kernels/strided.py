@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 def broadcast_to(x: Array, *, shape: Shape) -> Array:
-    """x with extents of 1 stretched to a shape: a read-only view, like numpy.broadcast_to but lighter."""
+    """View of x, read-only, broadcast to ``shape``: like `numpy.broadcast_to`, but faster."""
     if type(x) is not np.ndarray or not x.flags.c_contiguous:
         return np.broadcast_to(x, shape)
     if x.shape == shape:
@@ -40,9 +40,9 @@ def broadcast_to(x: Array, *, shape: Shape) -> Array:
 
 
 def embed(g: Array, key: Key, shape: Shape, held: bool = False) -> Any:
-    """The adjoint of ``x[key]``: g at the entries the key reads, zero elsewhere, as a box.
+    """Adjoint of ``x[key]``: a box of the region that the key reads, with g at the entries that it reads.
 
-    held : entries in the box that the key steps over are left out (a bracket), and not zeros.
+    held : entries of the box that the steps of the key skip are left out (a bracket), and not zeros.
     """
     if not g.size:
         return Zero(shape, g.dtype)
@@ -67,7 +67,7 @@ _ALL, _SLICES, _step = slice(None), frozenset((slice,)), attrgetter("step")
 
 
 def bracket(condition: Array, x: Array, *, negated: bool) -> Bracket:
-    """x where the condition holds (does not, if ``negated``)."""
+    """Selection of x where ``condition`` is True (False, if ``negated``)."""
     condition, x = np.asarray(condition, bool), np.asarray(x)
     if x.shape != condition.shape:
         condition, x = np.broadcast_arrays(condition, x)
@@ -75,7 +75,7 @@ def bracket(condition: Array, x: Array, *, negated: bool) -> Bracket:
 
 
 def overwritten(x: Array, *, key: Key) -> Bracket:
-    """x but for the entries that a key reads."""
+    """Selection of x that leaves out the entries that ``key`` reads."""
     mask = np.ones(x.shape, bool)
     mask[key] = False
     return Bracket(x, mask)
@@ -96,11 +96,12 @@ def gather(x: Array, *indices: Array, axes: Shape) -> Array:
 
 
 def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape, held: bool = False) -> Any:
-    """The adjoint of `gather`: g added into zeros at the indexed places, repeats summed.
+    """Adjoint of `gather`: g added into zeros of shape ``shape`` at the indexed places, repeated places
+    summed.
 
-    Addresses are made linear. Many terms are added in a compiled loop, fewer in SciPy's.
+    Many terms are added in a compiled loop, fewer in SciPy's.
 
-    held : all other entries are left out (a bracket), and not zeros.
+    held : entries to which nothing is added are left out (a bracket), and not zeros.
     """
     if held:
         sums = scatter_add(g, *indices, axes=axes, shape=shape)
@@ -125,14 +126,14 @@ def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape, held: bool
 
 
 def _read_at(indices: tuple[Array, ...], axes: Shape, shape: Shape) -> Array:
-    """A mask of the entries that index arrays read."""
+    """Mask of shape ``shape`` of the entries that index arrays on ``axes`` read."""
     there = np.zeros(shape, bool)
     np.moveaxis(there, axes, range(len(axes)))[indices] = True
     return there
 
 
 def _linear(indices: tuple[Array, ...], extents: Shape) -> Array:
-    """Row-major addresses of checked index arrays."""
+    """Row-major addresses from index arrays, which are in bounds."""
     if len(indices) == 1:
         return indices[0].ravel()
     return np.ravel_multi_index(np.broadcast_arrays(*indices), extents).ravel()
@@ -141,11 +142,16 @@ def _linear(indices: tuple[Array, ...], extents: Shape) -> Array:
 def _product(
     multiply: Callable[[Array, Array], Array], of_entries: Callable[[Array, Array], Array]
 ) -> Callable[[Array, Array], Array]:
-    def matmul(a: Array, b: Array) -> Array:
-        """The product of matrices or batches of them, reported as work.
+    """Return a function for products of matrices, or batches of them.
 
-        A batch times one matrix is one product, of all rows at once; one of columns times rows is multiplied
-        entry by entry.
+    multiply : the matrix product.
+    of_entries : the product by broadcasting, used for a batch of columns times rows.
+    """
+    def matmul(a: Array, b: Array) -> Array:
+        """Product of matrices or batches of them, counted as work.
+
+        A batch times a single matrix is one product, of all rows at once. A batch of columns times rows is
+        multiplied entry by entry.
         """
         if b.ndim == 2 and a.ndim > 2 and a.size:
             return matmul(a.reshape(-1, a.shape[-1]), b).reshape((*a.shape[:-1], b.shape[-1]))
@@ -166,7 +172,9 @@ trapping_matmul = _product(trapping(np.matmul), compiled_elementwise.outer(trapp
 
 
 def linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
-    """s[k] = a[k] * s[k-1] + b[k] along an axis (from the end if ``reverse``), with s[-1] = 0."""
+    """Recurrence ``s[k] = a[k] * s[k - 1] + b[k]`` along an axis (from the end if ``reverse``), with s[-1] =
+    0.
+    """
     a, b = np.broadcast_arrays(a, b)
     shape = b.shape
     lines = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
@@ -191,7 +199,7 @@ _SHORT_ROW, _MANY_ROWS = 128, 32
 
 
 def extremum(ufunc: np.ufunc, x: Array, *, axis: Shape | int | None, keepdims: bool) -> Array:
-    """The maximum or minimum along axes; of many short rows, along the columns of their transposed copy.
+    """Maximum or minimum along axes, by ``ufunc``; many short rows are transposed first.
 
     NumPy enters its loop once per row: for rows of a few entries, that is most of the time.
     """
@@ -206,9 +214,9 @@ def extremum(ufunc: np.ufunc, x: Array, *, axis: Shape | int | None, keepdims: b
 
 
 def logsumexp(x: Array, *, axis: Shape, keepdims: bool) -> Array:
-    """log(sum(exp(x))) without overflow; -inf where all entries are.
+    """Logarithm of the sum of exp(x), without overflow; -inf if all entries are -inf.
 
-    Of complex x, less the largest real part.
+    x is shifted by its largest entry, a complex x by its largest real part.
     """
     top = np.max(x.real, axis=axis, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(top), top, 0).astype(x.dtype)
@@ -218,7 +226,7 @@ def logsumexp(x: Array, *, axis: Shape, keepdims: bool) -> Array:
 
 
 def softmax(x: Array, *, axis: int) -> Array:
-    """exp(x) / sum(exp(x)) along an axis, shifted by the maximum."""
+    """Softmax along an axis: exp(x) / sum(exp(x)), shifted by the maximum."""
     if not x.size:
         return x.copy()
     out: Array = x - extremum(np.maximum, x, axis=axis, keepdims=True)
@@ -237,7 +245,7 @@ def log_softmax(x: Array, *, axis: int) -> Array:
 
 
 def diag_embed(x: Array, *, offset: int, shape: Shape) -> Array:
-    """The adjoint of a diagonal: x on a diagonal of zero matrices of the given shape."""
+    """Adjoint of `diagonal`: zero matrices (``shape`` has all axes) with the last axis of x on a diagonal."""
     out = np.zeros(shape, x.dtype)
     rows = np.arange(x.shape[-1]) + max(-offset, 0)
     out[..., rows, rows + offset] = x
@@ -260,7 +268,10 @@ def gather_put(x: Array, v: Array | complex, *indices: Array, axes: Shape) -> Ar
 
 
 def index_along(shape: Shape, positions: Array, axis: int) -> tuple[Any, ...]:
-    """The index that reads, for each entry of the other axes, the given positions of one axis."""
+    """Index that reads entry ``positions`` of one axis, for each combination of indices on all other axes.
+
+    shape : of the array to read.
+    """
     last = len(shape) - 1
     places = [np.arange(n).reshape((n,) + (1,) * (last - k)) for k, n in enumerate(shape) if k != axis]
     places.insert(axis, positions)

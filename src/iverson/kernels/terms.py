@@ -14,10 +14,11 @@ Array = np.ndarray[Any, Any]
 
 
 def by_terms(product: Array, a: Array, b: Array, there_a: Array, there_b: Array) -> Array:
-    """A product of matrices, or batches of them, in which only terms of entries that are there count.
+    """Product of matrices, or batches of them, whose absent entries are multiplied with nothing.
 
-    product : a @ b, with zeros for entries that are not there. Its finite entries are right, and so are those
-        with a term from a nan that is there; the others are computed here.
+    product : ``a @ b``, with zeros for absent entries. Its finite entries are right, and so are those with a
+        term from a nan that is present; all others are computed here.
+    there_a, there_b : masks of the entries that are present.
     """
     nan = _counts(np.isnan(a) & there_a, there_b) + _counts(there_a, np.isnan(b) & there_b)
     recompute = ~np.isfinite(product) & (nan == 0)
@@ -34,12 +35,15 @@ def by_terms(product: Array, a: Array, b: Array, there_a: Array, there_b: Array)
 
 
 def _aligned(batch: Sequence[int], shape: tuple[int, ...]) -> Any:
-    """The indices of a batch on the axes that a factor has of it, with their extents."""
+    """Pairs of an index and an extent, on the batch axes of a factor of batch shape ``shape``.
+
+    batch : the indices on the batch axes of the product.
+    """
     return zip(batch[len(batch) - len(shape) :], shape, strict=True)
 
 
 def _counts(a: Array, b: Array) -> Array:
-    """Number of terms, in each entry of a product of boolean matrices, whose factors are both true."""
+    """Number of terms with both factors True, for each entry of a product of boolean matrices."""
     counts: Array = np.matmul(a.astype(np.float32), b.astype(np.float32))
     return counts
 

@@ -16,7 +16,10 @@ from iverson.layouts import Zero, is_strided
 @register("add", Zero)
 @register("subtract", Zero)
 def add(op: Op, values: Values, params: Params) -> Any:
-    """zero + x and x - zero are x itself; zero - x is -x; each broadcast and cast to the result."""
+    """Kernel of ``zero + x`` and ``x - zero``: x itself, and of ``zero - x``: 0 - x.
+
+    x is broadcast and cast to the result.
+    """
     position = 1 if type(values[0]) is Zero else 0
     x = values[position]
     result = zeros_like_result(op, values, params)
@@ -32,7 +35,10 @@ def add(op: Op, values: Values, params: Params) -> Any:
 
 @register("where", Zero)
 def where(op: Op, values: Values, params: Params) -> Any:
-    """A selection, for where(c, x, zero) and where(c, zero, x); never a product, so inf and nan stay out."""
+    """Kernel of ``where(c, x, zero)`` and ``where(c, zero, x)``: x where the condition chooses it, else 0.
+
+    It is never a product: an inf or nan that is not chosen has no effect.
+    """
     condition, a, b = values
     if not is_strided(condition):
         return NotImplemented

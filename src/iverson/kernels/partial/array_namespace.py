@@ -59,7 +59,7 @@ class _Ops(ArrayOps):
 
 
 class ArrayNamespace(Namespace):
-    """Arrays, and values of other layouts beside them."""
+    """The namespace of eager kernels: its plain values are arrays, and values of sparse layouts may occur."""
 
     ops = _Ops()
 
@@ -152,13 +152,19 @@ class ArrayNamespace(Namespace):
         return is_strided(x) or type(x) in _CARRIED or not hasattr(x, "shape")
 
     def as_selection(self, x: Value) -> Value:
-        """A box, packed entries, or a selection that was stored."""
+        """A box, or packed entries, as a selection that is made; other values are returned unchanged.
+
+        A sparse value that stores a selection becomes a selection of a strided array.
+        """
         if isinstance(x, Sparse):
             return x if x.there is None else Bracket(to_strided(x), x.there(), is_made=True)
         return as_selection(x)
 
     def total(self, terms: Values) -> Value | None:
-        """Arrays and boxes of one shape, accumulated into one buffer: of the hull of boxes, if all are."""
+        """Sum of arrays, boxes and zeros of one shape, accumulated in one buffer; None for all other terms.
+
+        The sum is a box if all terms are boxes or zeros.
+        """
         if not _SUMMED.issuperset(map(type, terms)):
             return None
         shape, dtypes = terms[0].shape, [x.dtype for x in terms]
@@ -187,8 +193,12 @@ class ArrayNamespace(Namespace):
         return boxed(shape, region, total)
 
     def product(self, op: Op, a: Value, b: Value, params: Params) -> tuple[Value, bool | None]:
-        """The product of the selected values. Where it is not finite, its terms are added one by one: the
-        cause may be an inf or nan times a zero that stands for an entry that is left out."""
+        """Product of the values of two selections, and True; None in place of True if the product is not
+        strided.
+
+        If a product is not finite, its terms are added one by one, without the terms that a selection leaves
+        out: an inf or nan may have met a zero that stands for an entry that is left out.
+        """
         factors = select(a), select(b)
         with np.errstate(invalid="ignore"):  # of inf and nan across from what is left out
             out = self.bind(op, factors, params)
@@ -199,12 +209,17 @@ class ArrayNamespace(Namespace):
         return out, True if is_strided(out) else None
 
     def _present(self, x: Value) -> Array:
-        """The entries of a factor that count."""
+        """Mask of the entries of a factor that are not left out: by a selection, or because they are not
+        stored.
+        """
         if isinstance(x, Sparse):
             return to_strided(x.pattern.value(np.ones(x.entries.shape, bool)))
         return np.broadcast_to(self.there(x) if type(x) is Bracket else np.True_, x.shape)
 
     def around(self, op: Op, x: Value, wanted: Region, params: Params, image: Region) -> Value:
+        """Result of an op in the image of a box; of `reshape`, entries are moved to their new places one by
+        one.
+        """
         if op.name != "reshape":
             return super().around(op, x, wanted, params, image)
         inner, shapes, region = inner_of(self.as_selection(x)), (x.shape, params["shape"]), region_of(x)
@@ -215,7 +230,11 @@ class ArrayNamespace(Namespace):
         return self.moved(inner, move(inner.values), move)
 
     def under(self, values: Value, terms: Sequence[Bracket], is_made: bool | None) -> Value:
-        """The selection; of a sparse value, which some kernels give, one that stores held entries alone."""
+        """``values`` under the conditions of the selections ``terms``, as one selection.
+
+        Some kernels give sparse values: then the result is a sparse value that stores only the entries that
+        are not left out (`stored_selection`).
+        """
         if type(values) is Zero:
             return values
         if type(values) is Bracket:  # a kernel left entries out by itself
@@ -237,7 +256,12 @@ _PLAIN = frozenset((np.ndarray, int, float, complex, bool))
 
 
 def _reshaped(inner: Array, region: Region, shapes: tuple[Shape, Shape], image: Region) -> Array:
-    """The entries of a region at their places in an image that holds more."""
+    """Array of the shape of ``image``, with the entries of ``region`` at their places after a reshape, else
+    zero.
+
+    inner : the entries in ``region``.
+    shapes : the shapes of the whole array before and after the reshape.
+    """
     old, new = shapes
     at = np.zeros((1,), np.int64)
     for source, target in region_images.groups(old, new):
@@ -254,9 +278,9 @@ def _reshaped(inner: Array, region: Region, shapes: tuple[Shape, Shape], image: 
 
 
 def _joined(boxes: list[Box]) -> tuple[Region, Array] | None:
-    """The sum of boxes that follow one another along an axis without a gap: their entries side by side.
+    """Region and entries of the sum of boxes that follow one another along one axis without a gap.
 
-    None where they do not.
+    The entries of the boxes are concatenated. The result is None if the boxes do not lie like this.
     """
     boxes = sorted(boxes, key=_start)
     start, stop = boxes[0].region
@@ -291,9 +315,14 @@ def _read_sparse(value: Sparse, region: Region) -> Array:
 
 
 def stored_selection(kept: Array, x: Sparse, there: Callable[[], Array]) -> Any:
-    """A selection among stored entries: those alone are stored, where the layout can hold them alone.
+    """Selection among the stored entries of ``x``: a sparse value of the selected entries, if the layout has
+    one.
 
-    there : gives the condition at all entries: what is not stored may be a zero like any other.
+    Otherwise the result is a `Bracket` of a strided array.
+
+    kept : for each stored entry, whether it is selected.
+    there : gives the condition at all entries of the array: an entry that is not stored may be selected too,
+        as a zero like any other.
     """
     pattern, before, condition = x.pattern, x.there, there
     if before is not None:

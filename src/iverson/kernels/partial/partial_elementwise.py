@@ -35,7 +35,11 @@ from iverson.layouts import Bracket
 
 
 def elementwise(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
-    """An op entry by entry, where its result may be nonzero and is read."""
+    """Rule of elementwise ops: the op is computed only in the region in which its result may be nonzero and
+    is read.
+
+    The result is NotImplemented if that region is everything and no operand is a selection.
+    """
     selects = Bracket in map(type, values)
     if type(need) is not Boxed and not _any_bounds(N, values):
         return _on_entries(N, op, _beside_selections(N, op, values), params) if selects else NotImplemented
@@ -61,9 +65,12 @@ def _any_bounds(N: Namespace, values: Values) -> bool:
 
 
 def result_region(N: Namespace, op: Op, values: Values, shape: Shape) -> Region:
-    """The region outside of which an elementwise result is zero, by ``linear_in`` and ``zero_preserving``.
+    """Region outside of which the result of an elementwise op is zero.
 
-    A sum is zero where all terms are, a product where any factor is.
+    It follows from `linear_in` and `zero_preserving` of the op: a sum is zero where all terms are, a product
+    where any factor is.
+
+    shape : of the result.
     """
     regions = [_broadcast_region(N, x, shape) for x in values]
     groups = list(op.groups(len(values)))
@@ -74,7 +81,7 @@ def result_region(N: Namespace, op: Op, values: Values, shape: Shape) -> Region:
 
 
 def _broadcast_region(N: Namespace, x: Value, shape: Shape) -> Region:
-    """The region of a result that an operand may be nonzero in."""
+    """Region of a result of shape ``shape`` in which the operand ``x``, broadcast, may be nonzero."""
     if not hasattr(x, "shape"):
         return Region.full(shape)
     if N.is_zero(x):  # of rank 0 too, where no region is empty
@@ -83,8 +90,11 @@ def _broadcast_region(N: Namespace, x: Value, shape: Shape) -> Region:
 
 
 def _beside_selections(N: Namespace, op: Op, values: Values) -> Values:
-    """The terms of a sum: beside a selection, a box becomes a selection too, which leaves out the entries
-    outside of it, unless some term holds every entry."""
+    """Return ``values``; if the op is a sum of selections and boxes, return them all as selections.
+
+    A box then becomes a selection that leaves out the entries outside of the box. Nothing changes if a term
+    is plain: it has a number at every entry.
+    """
     kinds = set(map(type, values))
     if (
         Bracket not in kinds
@@ -100,7 +110,7 @@ _SELECTIONS = {Bracket}
 
 
 def _on_entries(N: Namespace, op: Op, values: Values, params: Params) -> Value:
-    """An op on operands of which none is in a box."""
+    """Result of an op on operands that are in no box; a selection if a selection among them makes it zero."""
     if Bracket in map(type, values):
         under = _under_conditions(N, op, values, params)
         if under is not None:
@@ -109,9 +119,11 @@ def _on_entries(N: Namespace, op: Op, values: Values, params: Params) -> Value:
 
 
 def _under_conditions(N: Namespace, op: Op, values: Values, params: Params) -> Value | None:
-    """An op on all values, under the conditions of operands that make it zero; None if none does.
+    """Result of the op on the values of selections, as a selection; None if no operand makes the result zero.
 
-    Operands that make it zero together, under different conditions, are selected first, as all others are.
+    The result has the conditions of those selections that make it zero. If several operands make it zero only
+    together, and their conditions differ, their selections are made first; so are those of all other
+    operands.
     """
     count = len(values)
     zeros = {k for k, x in enumerate(values) if type(x) is Bracket or _is_zero(N, x)}
@@ -140,7 +152,7 @@ def _under_conditions(N: Namespace, op: Op, values: Values, params: Params) -> V
 
 
 def _of_any(N: Namespace, terms: Sequence[Bracket]) -> Bracket:
-    """The condition that any of several selections holds a value, as that of a selection."""
+    """Selection whose condition holds where that of any of ``terms`` holds; only the condition is of use."""
     conditions = [x.without_values() for x in terms]
     condition = N.later(lambda: reduce(N.ops.logical_or, map(N.there, conditions)))
     return Bracket(terms[0].values, condition, is_made=True)
@@ -156,7 +168,7 @@ def _is_zero(N: Namespace, x: Value) -> bool:
 
 
 def _choice(N: Namespace, op: Op, values: Values) -> Value | None:
-    """[c] a + [not c] b is a choice between a and b: one select, and every entry is held."""
+    """Plain result of the sum of two selections with opposite conditions, by one `where`; else None."""
     if op.name not in ("add", "add_n") or len(values) != 2 or not all(type(x) is Bracket for x in values):
         return None
     a, b = values
@@ -167,7 +179,10 @@ def _choice(N: Namespace, op: Op, values: Values) -> Value | None:
 
 
 def added(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
-    """A sum of terms of one shape, in the region around them; a concatenation if they lie side by side."""
+    """Rule of sums of several terms: the terms are added in the region around them that is read.
+
+    Terms that lie side by side are concatenated instead. The result is NotImplemented if all terms are plain.
+    """
     if (total := N.total(values)) is not None:
         return total
     shape = getattr(values[0], "shape", ())
@@ -195,7 +210,10 @@ def added(N: Namespace, op: Op, values: Values, params: Params, need: Entries = 
 
 
 def _side_by_side(N: Namespace, terms: Values, regions: Sequence[Region], around: Region) -> Value | None:
-    """Values that fill a region without overlap along one axis, joined; None for others."""
+    """Concatenation of the terms, if their regions fill ``around`` without overlap along one axis; else None.
+
+    regions : the region of each term.
+    """
     axes = [k for k in range(len(around.start)) if len({(r.start[k], r.stop[k]) for r in regions}) > 1]
     if len(axes) != 1:
         return None

@@ -22,7 +22,7 @@ from iverson.layouts.bracket import held, of_packed
 
 
 def kernel_of(rule: Rule) -> Kernel:
-    """The kernel that runs a rule of partial values on arrays."""
+    """Kernel that runs ``rule`` on arrays; packed operands are passed to the rule as selections."""
 
     def kernel(op: Op, values: Values, params: Params) -> Any:
         if Packed in map(type, values):
@@ -54,13 +54,13 @@ def of_selected(op: Op, values: Values, params: Params) -> Any:
 
 @register(ANY_OP, Packed)
 def as_selections(op: Op, values: Values, params: Params) -> Any:
-    """Packed operands, where no kernel of their layout fits, as selections that are made."""
+    """Run an op for which the packed layout has no kernel: packed operands become made selections."""
     return run(op, tuple(map(of_packed, values)), params)
 
 
 @register("selected", object)
 def selected(_op: Op, values: Values, _params: Params) -> Any:
-    """The selection made; any other value is itself."""
+    """Kernel of `selected`: a selection is made (other entries become zero); any other value is itself."""
     (x,) = values
     return x.made() if isinstance(x, Sparse) else select(x)
 
@@ -68,7 +68,10 @@ def selected(_op: Op, values: Values, _params: Params) -> Any:
 @register("bracket", Sparse)
 @register("bracket", Packed)
 def bracket_of_stored(op: Op, values: Values, params: Params) -> Any:
-    """A selection among the entries of a sparse or packed value, which then stores fewer entries."""
+    """Kernel of `bracket` for a sparse or packed value: a value of this layout that stores fewer entries.
+
+    If the layout cannot store only the selected entries, the result is a selection.
+    """
     condition, x = values
     if not isinstance(x, Sparse | Packed):
         return NotImplemented
@@ -91,7 +94,9 @@ def bracket_of_stored(op: Op, values: Values, params: Params) -> Any:
 
 @register("values_at", Bracket)
 def values_at(op: Op, values: Values, params: Params) -> Any:
-    """Entries of a selection at a pattern, and where they are held."""
+    """Kernel of `values_at` for a selection: its entries at a pattern, as a selection with the condition
+    there.
+    """
     (x,) = values
     condition, out = x.without_values(), run(op, (x.values,), params)
 
@@ -103,7 +108,9 @@ def values_at(op: Op, values: Values, params: Params) -> Any:
 
 @register("from_values", Bracket)
 def from_values(_op: Op, values: Values, params: Params) -> Any:
-    """The sparse value of a selection among entries: it stores and holds the selected entries alone."""
+    """Kernel of `from_values` for a selection among entries: a sparse value that stores only the selected
+    ones.
+    """
     (x,) = values
     pattern = params["pattern"]
     condition, selection = (pattern.kind(pattern, to_strided(v)) for v in (held(x), select(x)))
@@ -112,14 +119,20 @@ def from_values(_op: Op, values: Values, params: Params) -> Any:
 
 @register("overwritten", Sparse)
 def overwritten_sparse(_op: Op, values: Values, params: Params) -> Any:
-    """Stored entries that are cleared are left out."""
+    """Kernel of `overwritten` for a sparse value: the entries that an assignment overwrites are no longer
+    stored.
+    """
     return run(TABLE["index_put"], (values[0], Zero((), values[0].dtype)), params)
 
 
 @register("index notation", Bracket)
 @register("index notation", Box)
 def in_notation(op: Op, values: Values, params: Params) -> Any:
-    """A derivative in index notation that is linear in the selection, as it is carried out eagerly."""
+    """Kernel of an op in index notation that is linear in its first operand, a selection or a box.
+
+    The op's expression is applied as in eager code, with the selections of all other operands made. The
+    result is NotImplemented if the op has no such expression.
+    """
     from iverson.te.ops.operator import expression_of
 
     expression = expression_of(op)

@@ -70,7 +70,11 @@ def _indexed(region: Region, shape: Shape, _image: Region, *, key: index_keys.Ke
 
 
 def _rolled(region: Region, shape: Shape, _image: Region, *, shift: Shape, axis: Shape) -> Inside:
-    """All of an axis is rolled where the box comes to lie across its end."""
+    """Region of the box that `roll` reads, and the shifts that remain there.
+
+    On an axis on which the rolled box crosses the end, the whole axis is read and rolled. On all other axes
+    the box only moves, and nothing has to be rolled.
+    """
     across = {}
     for k, by in zip(axis, shift, strict=True):
         if (region.start[k] + by) % shape[k] + region.stop[k] - region.start[k] > shape[k]:
@@ -97,7 +101,10 @@ INSIDE: dict[str, Callable[..., Inside | None]] = {
 
 
 def moved(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """An op that moves entries of one operand."""
+    """Rule of ops that move the entries of one operand: the entries of a box go to the op's image of the box.
+
+    The condition of a selection moves with its values. The result is NotImplemented for a plain operand.
+    """
     (x,) = values
     if not is_partial(x):
         return through(N, op, values, params) if type(x) is Bracket else NotImplemented
@@ -118,7 +125,10 @@ def moved(N: Namespace, op: Op, values: Values, params: Params, _need: Entries =
 
 
 def summed(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
-    """A sum of the lines that are read; held where any term is."""
+    """Rule of sums over axes: only entries that count for a part of the result that is read are added up.
+
+    The sum of a selection is a selection: an entry is left out if the selection leaves out all of its terms.
+    """
     (x,) = values
     if type(need) is not Boxed and not is_partial(x):
         return _added_up(N, op, x, params) if type(x) is Bracket else NotImplemented
@@ -142,7 +152,9 @@ def _added_up(N: Namespace, op: Op, x: Value, params: Params) -> Value:
 
 
 def running_sum(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """Running sums of the held entries along an axis; held from the first held term on."""
+    """Rule of running sums along an axis. Of a selection, entries before the first term that counts are left
+    out.
+    """
     (x,) = values
     if type(x) is not Bracket and not is_partial(x):
         return NotImplemented
@@ -157,7 +169,13 @@ def running_sum(N: Namespace, op: Op, values: Values, params: Params, _need: Ent
 
 
 def _counted(N: Namespace, op: Op, x: Value, indices: Values, params: Params) -> Value:
-    """Sums of the held entries of a value in no box; held where the op, applied to ones, counts any term."""
+    """Selection with the result of a sum ``op`` on ``x``, which is in no box; entries without any term are
+    left out.
+
+    To find these entries, the op is applied to ones, and to zeros at the entries that ``x`` leaves out.
+
+    indices : the further operands of the op.
+    """
     selection = x.without_values() if type(x) is Bracket else None
     shape = x.shape
 
@@ -171,7 +189,11 @@ def _counted(N: Namespace, op: Op, x: Value, indices: Values, params: Params) ->
 
 
 def scattered(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """Entries added up at places; held where any term is, or all that is added up, if ``held``."""
+    """Rule of `scatter_add`: entries added up at places that index arrays give.
+
+    The result is a selection if the operand is one, or if the parameter ``held`` is given: it leaves out the
+    entries to which nothing is added.
+    """
     x, *indices = values[0], *map(N.plain, values[1:])
     place = {k: v for k, v in params.items() if k != "held"}
     selects = len(place) < len(params) or type(x) is Bracket
@@ -197,7 +219,7 @@ def scattered(N: Namespace, op: Op, values: Values, params: Params, _need: Entri
 
 
 def gathered(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """Entries at index arrays; a selection that leaves out entries read from outside of a box."""
+    """Rule of reads at index arrays. Entries read from outside of a box are left out: then, a selection."""
     x, *indices = values[0], *map(N.plain, values[1:])
     if not is_partial(x):
         return through(N, op, (x, *indices), params) if type(x) is Bracket else NotImplemented
@@ -232,13 +254,19 @@ def gathered(N: Namespace, op: Op, values: Values, params: Params, _need: Entrie
 
 
 def _with_axes(N: Namespace, x: Value, lead: int, rank: int) -> Value:
-    """A condition with the axes of extent 1 that it lacks: in front of its own up to ``lead``, and behind."""
+    """Condition ``x`` with axes of extent 1: in front, until it has rank ``lead``, and behind, up to rank
+    ``rank``.
+    """
     missing = (*range(lead - len(x.shape)), *range(lead, rank))
     return N.ops.expand_dims(x, axis=missing) if missing else x
 
 
 def embedded(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """The adjoint of ``x[key]``, in the key's region; with ``held``, entries between steps are left out."""
+    """Rule of `embed`, the adjoint of ``x[key]``: the result is a box, the region that the key reads.
+
+    With the parameter ``held``, entries that the steps of slices skip are left out: the result is a
+    selection.
+    """
     (x,) = values
     key, shape = params["key"], params["shape"]
     if is_partial(x):
@@ -267,7 +295,11 @@ def _in_shape(N: Namespace, x: Value, shape: Shape) -> Value:
 
 
 def joined(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
-    """Operands side by side, in the region around those of their entries that are nonzero and read."""
+    """Rule of `concat` and `stack`: operands are joined in the region in which the result may be nonzero and
+    is read.
+
+    The result is NotImplemented if that is everything and all operands are plain.
+    """
     if not all(map(N.is_carried, values)):
         return NotImplemented
     out = N.aval(op, values, params)
@@ -298,7 +330,7 @@ def joined(N: Namespace, op: Op, values: Values, params: Params, need: Entries =
 
 
 def end_to_end(N: Namespace, op: Op, pieces: Values, params: Params) -> Value:
-    """The concatenation, or stack, of operands in no box, of which some may be selections."""
+    """Concatenation, or stack, of operands that are in no box; a selection if any operand is one."""
     if op.name == "concat":
         offsets = concat_offsets([x.shape[params["axis"]] for x in pieces])
         params = {"axis": params["axis"], "offsets": offsets}
@@ -316,7 +348,9 @@ def end_to_end(N: Namespace, op: Op, pieces: Values, params: Params) -> Value:
 
 
 def _everywhere(N: Namespace, x: Value) -> Callable[[], Value]:
-    """A function that gives where a value in no box is held, and keeps none of its entries."""
+    """Function that returns a mask of the entries of ``x`` that are not left out; it keeps no values in
+    memory.
+    """
     if type(x) is Bracket:
         return partial(N.everywhere, x.without_values())
     return partial(N.zeros, x.shape, np.dtype(bool)) if N.is_zero(x) else partial(N.true, x.shape)

@@ -26,7 +26,10 @@ from iverson.layouts import Bracket
 
 
 def product(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
-    """A product of the rows and columns that may be nonzero, over the common part of the contracted axis."""
+    """Rule of matrix products: only rows and columns in which both factors may be nonzero are multiplied.
+
+    The result is NotImplemented if no factor is a box or a selection and the whole product is read.
+    """
     a, b = values
     bounded = type(need) is Boxed or is_partial(a) or is_partial(b)
     if not bounded or not N.is_carried(a) or not N.is_carried(b):
@@ -44,7 +47,9 @@ def product(N: Namespace, op: Op, values: Values, params: Params, need: Entries 
 
 
 def _multiplied(N: Namespace, op: Op, a: Value, b: Value, params: Params) -> Value:
-    """The product of plain values and selections; held where it has a term."""
+    """Product of two factors that are in no box. Of selections it is a selection: entries without a term are
+    left out.
+    """
     if type(a) is not Bracket and type(b) is not Bracket:
         return N.bind(op, (a, b), params)
     out, is_made = N.product(op, a, b, params)
@@ -55,7 +60,11 @@ def _multiplied(N: Namespace, op: Op, a: Value, b: Value, params: Params) -> Val
 
 
 def _with_terms(N: Namespace, a: Value, b: Value, shape: Shape) -> Value:
-    """A mask of the entries of a product that have a term of which both factors are held."""
+    """Mask of the entries of ``a @ b`` that have at least one term: a pair of factors of which none is left
+    out.
+
+    shape : of the product.
+    """
     pairs = [(x, N.there(x), axis) for x, axis in ((a, -1), (b, -2)) if type(x) is Bracket]
     if len(pairs) == 2 and all(N.varies(there, axis) for _, there, axis in pairs):
         return N.meets(N.everywhere(a), N.everywhere(b))
@@ -70,7 +79,10 @@ def _with_terms(N: Namespace, a: Value, b: Value, shape: Shape) -> Value:
 
 
 def sampled(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """Entries of a product of matrices; held where, in each selection, any entry of their line is held."""
+    """Rule of `sampled_product`, entries of a matrix product, for factors that are selections.
+
+    An entry is left out if a selection leaves out the whole row, or column, from which the entry is computed.
+    """
     pair, at = values[:2], values[2:]
     if Bracket not in map(type, pair) or any(len(x.shape) != 2 for x in pair):
         return NotImplemented
@@ -90,7 +102,14 @@ def sampled(N: Namespace, op: Op, values: Values, params: Params, _need: Entries
 def factors(
     of_a: Region, of_b: Region, shapes: tuple[Shape, Shape], out: Shape, wanted: Region
 ) -> tuple[Region, Region, Region]:
-    """The part of ``wanted`` in which a product of boxes may be nonzero, and the parts of both for it."""
+    """Region of the product of two boxes, and the regions of both factors that are multiplied for it.
+
+    The first is the part of ``wanted`` in which the product may be nonzero.
+
+    of_a, of_b : the regions in which the factors may be nonzero.
+    shapes : of the factors.
+    out : the shape of the product.
+    """
     inner = max(of_a.start[-1], of_b.start[-2]), min(of_a.stop[-1], of_b.stop[-2])
     rows = max(of_a.start[-2], wanted.start[-2]), min(of_a.stop[-2], wanted.stop[-2])
     columns = max(of_b.start[-1], wanted.start[-1]), min(of_b.stop[-1], wanted.stop[-1])

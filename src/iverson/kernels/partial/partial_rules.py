@@ -52,7 +52,7 @@ RULES: dict[str, Rule] = {
 
 
 def rule_of(op: Op) -> Rule | None:
-    """The rule of an op: by its name, else by its family."""
+    """Rule of an op, by its name, else by its family; None if there is no rule."""
     return RULES.get(op.name) or RULES.get(op.family)
 
 

@@ -25,7 +25,9 @@ from iverson.layouts import Bracket
 
 
 def bracket(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """A selection of a plain value, of a box, or among the entries that another selection holds."""
+    """Rule of `bracket`: a selection of a plain value, of a box, or of what another selection does not leave
+    out.
+    """
     condition, x = values
     shape = getattr(x, "shape", None)
     if getattr(condition, "shape", ()) != shape:
@@ -44,7 +46,10 @@ def bracket(N: Namespace, op: Op, values: Values, params: Params, _need: Entries
 
 
 def _among(N: Namespace, selection: Bracket, x: Value) -> Value:
-    """A selection of a plain value, or among the entries that another selection of its shape holds."""
+    """Values of ``x`` under the condition of ``selection``; if ``x`` is a selection, under both conditions.
+
+    x : a value of the same shape, in no box.
+    """
     if type(x) is not Bracket:
         return N.under(x, [selection], False)
     if x.is_lazy and x.is_made is not False:  # a select costs less than the condition
@@ -54,7 +59,9 @@ def _among(N: Namespace, selection: Bracket, x: Value) -> Value:
 
 
 def overwritten(N: Namespace, _op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """The entries that an assignment does not overwrite: those that its key does not read."""
+    """Rule of `overwritten`: a selection that leaves out the entries that an assignment overwrites (at its
+    key).
+    """
     (x,) = values
     key, region, inner = params["key"], region_of(x), inner_of(x)
     if index_keys.region_through_key(region, key, x.shape) is None:
@@ -73,7 +80,11 @@ def overwritten(N: Namespace, _op: Op, values: Values, params: Params, _need: En
 
 
 def packed(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """Entries of a selection that a mask, or a pattern, picks; a zero that the op fills in counts as held."""
+    """Rule of `pack` and `values_at`: the entries of a selection that a mask or a pattern picks, as a
+    selection.
+
+    Zeros that the op itself fills in are not left out. The result is NotImplemented for a plain value.
+    """
     x, *masks = values[0], *map(N.plain, values[1:])
     x = everything(N, N.as_selection(x))
     if type(x) is not Bracket:
@@ -86,7 +97,12 @@ def packed(N: Namespace, op: Op, values: Values, params: Params, _need: Entries 
 
 
 def unpacked(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """Entries put back where a mask holds; held where the mask holds and the entry put back is held."""
+    """Rule of `unpack`: entries at the places where a mask is True, as a selection that leaves out all other
+    places.
+
+    Entries that are left out before remain so. If the parameter ``held`` is False, a plain operand gives
+    NotImplemented.
+    """
     x, mask = values[0], N.plain(values[1])
     x = everything(N, N.as_selection(x))
 

@@ -33,6 +33,9 @@ Array = np.ndarray[Any, Any]
 class Namespace(ABC):
     """The operations that rules of partial values are written with: on arrays, or on values of a graph.
 
+    A selection (`Bracket`) *holds* the entries at which its condition is true, and leaves out all others. A
+    condition is a value of booleans.
+
     ops : the ops on plain values, by name.
     """
 
@@ -40,15 +43,15 @@ class Namespace(ABC):
 
     @abstractmethod
     def bind(self, op: Op, values: Values, params: Params) -> Value:
-        """An op on values without selections."""
+        """Result of ``op`` on values of which none is a selection."""
 
     @abstractmethod
     def aval(self, op: Op, values: Values, params: Params) -> Any:
-        """An object with the shape and dtype of a result."""
+        """An object with the shape and dtype of the result of ``op``."""
 
     @abstractmethod
     def constant(self, array: Value) -> Value:
-        """An array, or a box of one, as a value."""
+        """An array, or a box of an array, as a value of this namespace."""
 
     @abstractmethod
     def true(self, shape: Shape) -> Value:
@@ -56,11 +59,11 @@ class Namespace(ABC):
 
     @abstractmethod
     def zero(self, shape: Shape, dtype: DTypeLike) -> Value:
-        """The value that is structurally zero."""
+        """The value of this shape and dtype that is structurally zero: it has no entries in memory."""
 
     @abstractmethod
     def zeros(self, shape: Shape, dtype: DTypeLike) -> Value:
-        """A plain value of zeros."""
+        """A plain value of this shape and dtype, whose entries are numbers 0."""
 
     @abstractmethod
     def is_zero(self, x: Value) -> bool:
@@ -68,82 +71,98 @@ class Namespace(ABC):
 
     @abstractmethod
     def cut(self, x: Value, region: Region) -> Value:
-        """A plain value in a region of an array that it broadcasts to."""
+        """Part of the plain value ``x`` that is in ``region`` after ``x`` is broadcast to the array of the
+        region.
+        """
 
     @abstractmethod
     def embedded(self, x: Value, region: Region, shape: Shape) -> Value:
-        """A plain value in a region of zeros, which is not all."""
+        """A plain value of shape ``shape`` with ``x`` in ``region``, which is not everything, and zeros
+        elsewhere.
+        """
 
     @abstractmethod
     def select(self, x: Value) -> Value:
-        """The selection made, in its box; any other value is itself."""
+        """Selection ``x`` made: entries that it leaves out become 0; a box stays a box. Any other value is
+        itself.
+        """
 
     @abstractmethod
     def plain(self, x: Value) -> Value:
-        """All entries of a value, its selection made."""
+        """All entries of ``x`` as a plain value: outside of its box, and where a selection leaves entries
+        out, 0.
+        """
 
     @abstractmethod
     def one_condition(self, a: Bracket, b: Bracket) -> bool:
-        """True if two selections are known to share one condition, negated or not."""
+        """True if two selections are known to have one condition; each may negate it or not."""
 
     @abstractmethod
     def varies(self, condition: Value, axis: int) -> bool:
-        """True if a condition may vary along an axis, which is counted from the last one."""
+        """True if ``condition`` may vary along ``axis``, -1 or -2."""
 
     @abstractmethod
     def once(self, condition: Value, axis: int) -> Value:
-        """A condition that does not vary along an axis, with extent 1 on it."""
+        """``condition``, which does not vary along ``axis`` (-1 or -2), with extent 1 on this axis."""
 
     @abstractmethod
     def meets(self, a: Value, b: Value) -> Value:
-        """A mask of the pairs of a row of ``a`` and a column of ``b`` that both (may) hold at one index."""
+        """Mask of the entries of a product ``a @ b`` of conditions for which both are (or may be) true at one
+        index.
+        """
 
     @abstractmethod
     def fitted(self, condition: Value, shape: Shape) -> Value:
-        """A condition that broadcasts to a shape, for values of that shape."""
+        """Condition of a selection of shape ``shape``, from a condition that broadcasts to this shape."""
 
     @abstractmethod
     def later(self, condition: Callable[[], Value]) -> Any:
-        """A condition that is computed now, or a function that computes it when it is needed."""
+        """Result of ``condition``, or ``condition`` itself, if this namespace computes conditions only on
+        demand.
+        """
 
     def every(self, _condition: Value) -> bool:
-        """True if a condition is known to hold everywhere."""
+        """True if ``condition`` is known to be true everywhere."""
         return False
 
     @abstractmethod
     def indices(self, arrays: Values) -> Sequence[Array] | None:
-        """Index arrays, if their entries are known."""
+        """Entries of index arrays; None if they are not known."""
 
     @abstractmethod
     def along(self, pattern: Pattern, axis: int) -> Value:
-        """The index of each entry of a pattern on an axis."""
+        """Index that each entry of ``pattern`` has on ``axis``."""
 
     def is_carried(self, _x: Value) -> bool:
-        """True if rules take a value as it is: partial, plain, zero, or a number."""
+        """True if rules can take ``x``: a partial or plain value, a zero, or a number."""
         return True
 
     def total(self, _terms: Values) -> Value | None:
-        """The sum of plain values and boxes of one shape, if there is a way of its own for it."""
+        """Sum of the terms, if the namespace has its own way to add plain values and boxes; else None."""
         return None
 
     @abstractmethod
     def product(self, op: Op, a: Value, b: Value, params: Params) -> tuple[Value, bool | None]:
-        """A product of matrices in which terms of which a factor is left out take no part.
+        """Product of matrices without the terms of which a selection leaves out a factor, and a flag.
 
-        And whether it is zero wherever it has no terms; None for a product that is no selection.
+        The flag is `is_made` of the product as a selection: whether the product is 0 where it has no terms.
+        It is None if the product is no selection.
         """
 
     def around(self, op: Op, x: Value, wanted: Region, params: Params, image: Region) -> Value:
-        """An op's result in the image of a box, read from a wider region; entries around it are left out."""
+        """Result of ``op`` on the region ``wanted`` of ``x``, in ``image``; a selection.
+
+        The region is wider than the box of ``x``: entries outside of the box are left out.
+        """
         out = through(self, op, (self.apart(read(self, self.as_selection(x), wanted)),), params)
         return out if out.shape == image.shape else read(self, out, image)
 
     def apart(self, x: Bracket) -> Bracket:
-        """A selection that is seen as one in a box no more."""
+        """Selection that this namespace no longer treats as the selection of a box."""
         return x
 
     def as_selection(self, x: Value) -> Value:
-        """A box as a selection; any other value is itself."""
+        """Box ``x`` as a selection that holds the entries of the box; any other value is itself."""
         if type(x) is not Box:
             return x
         return Bracket(x, Box(x.shape, x.region, self.true(x.region.shape)), is_made=True)
@@ -153,16 +172,19 @@ class Namespace(ABC):
         return a.negated == b.negated and self.one_condition(a, b)
 
     def there(self, x: Bracket) -> Value:
-        """The condition under which a selection holds values, with negation applied."""
+        """Condition that is true at the entries that the selection holds: negated if ``x.negated``."""
         return self.ops.logical_not(x.condition) if x.negated else x.condition
 
     def everywhere(self, x: Bracket) -> Value:
-        """The condition under which a selection in no box holds values, for each entry."""
+        """Condition of a selection in no box, as `there` gives it, with the shape of the selection."""
         there = self.there(x)
         return there if there.shape == x.shape else self.ops.broadcast_to(there, shape=x.shape)
 
     def under(self, values: Value, terms: Sequence[Bracket], is_made: bool | None) -> Value:
-        """Values under the conditions of several selections."""
+        """Selection of ``values`` under the conditions of all selections ``terms``.
+
+        is_made : whether ``values`` are 0 already where a condition does not hold, as in `Bracket`.
+        """
         if not is_made and all(t.is_lazy and t.is_made is not False for t in terms):
             is_made = None
         first, *remaining = selections = terms if is_made is False else [t.without_values() for t in terms]
@@ -171,11 +193,18 @@ class Namespace(ABC):
         return self.held(values, lambda: reduce(self.ops.logical_and, map(self.there, selections)), is_made)
 
     def held(self, values: Value, there: Callable[[], Value], is_made: bool | None) -> Bracket:
-        """Values where a condition holds; if no selection is to be made, it may be computed later."""
+        """Selection of ``values`` under the condition that ``there`` returns.
+
+        The condition is computed at once if ``is_made`` is False; otherwise it may be computed on demand.
+        """
         return Bracket(values, there() if is_made is False else self.later(there), is_made=is_made)
 
     def moved(self, x: Bracket, values: Value, move: Callable[[Value], Value]) -> Bracket:
-        """Values that were moved, and their condition, as it is for each entry, moved along."""
+        """Selection of ``values``, which are those of ``x`` after a move of entries, under the moved
+        condition of ``x``.
+
+        move : moves a condition in the same way.
+        """
         condition = x.without_values()
         return self.held(values, lambda: move(self.everywhere(condition)), x.is_made)
 
@@ -186,24 +215,24 @@ def is_partial(x: Value) -> bool:
 
 
 def is_plain(x: Value) -> bool:
-    """True if a value is neither a box nor a selection: every entry counts."""
+    """True if a value is neither a box nor a selection."""
     return type(x) is not Bracket and type(x) is not Box
 
 
 def region_of(x: Value) -> Region:
-    """The region that a value is in: all, where it is not in a box."""
+    """Region of the box that ``x`` is in; the region of all entries if ``x`` is in no box."""
     if type(x) is Bracket:
         x = x.values
     return x.region if type(x) is Box else Region.full(x.shape)
 
 
 def region_read(need: Entries, shape: Shape) -> Region:
-    """The region that is read of a result."""
+    """Smallest region that contains the entries ``need`` of a result of shape ``shape``."""
     return hull(plain(need, shape), shape)
 
 
 def inner_of(x: Value) -> Value:
-    """The part of a value in its region: plain, or a selection of a plain value."""
+    """Part of ``x`` in its box: a plain value, or a selection of one. A value in no box is itself."""
     if type(x) is Box:
         return x.inner
     if type(x) is Bracket and type(x.values) is Box:
@@ -214,7 +243,9 @@ def inner_of(x: Value) -> Value:
 
 
 def placed(N: Namespace, shape: Shape, region: Region, inner: Value) -> Value:
-    """A value of the full shape from its part in a region; zero elsewhere."""
+    """Value of shape ``shape`` with ``inner`` in ``region`` and zero elsewhere: a box unless the region is
+    all.
+    """
     values = inner.values if type(inner) is Bracket else inner
     if not region.size or N.is_zero(values):
         return N.zero(shape, values.dtype)
@@ -228,12 +259,15 @@ def placed(N: Namespace, shape: Shape, region: Region, inner: Value) -> Value:
 
 
 def read(N: Namespace, x: Value, region: Region) -> Value:
-    """A value in a region of an array that it broadcasts to: plain, or a selection; numbers as they are."""
+    """Part of ``x`` that is in ``region`` after ``x`` is broadcast to the array of the region.
+
+    The part is plain, a selection, or zero, and is not broadcast itself. A number is returned unchanged.
+    """
     return part_of(N, x, region.projected(x.shape)) if hasattr(x, "shape") else x
 
 
 def part_of(N: Namespace, x: Value, wanted: Region) -> Value:
-    """A value in a region of it: plain, a selection, or zero."""
+    """Part of ``x`` in its region ``wanted``: plain, a selection, or zero; never a box."""
     if N.is_zero(x):
         return N.zero(wanted.shape, x.dtype)
     x_region = region_of(x)
@@ -255,14 +289,16 @@ def _cut(N: Namespace, x: Value, region: Region) -> Value:
 
 
 def _embedded(N: Namespace, x: Value, region: Region, shape: Shape) -> Value:
-    """A plain value, or a selection, in a region of zeros: of a selection, these are left out."""
+    """Value of shape ``shape`` with ``x`` in ``region`` and zeros elsewhere; a selection leaves these zeros
+    out.
+    """
     if type(x) is not Bracket:
         return N.embedded(x, region, shape)
     return N.moved(x, N.embedded(x.values, region, shape), lambda there: N.embedded(there, region, shape))
 
 
 def everything(N: Namespace, x: Value) -> Value:
-    """A value in no box: plain, or a selection."""
+    """All entries of ``x`` as a value in no box: plain, or a selection."""
     return read(N, x, Region.full(x.shape)) if is_partial(x) else x
 
 
@@ -276,7 +312,10 @@ def in_dtype(N: Namespace, x: Value, dtype: DTypeLike, others: Values = ()) -> V
 
 
 def through(N: Namespace, op: Op, values: Values, params: Params) -> Value:
-    """An op that moves entries of its first operand, which is in no box: its condition moves along."""
+    """Result of an op that moves entries of its first operand, which is in no box.
+
+    If this operand is a selection, its condition is moved by the same op, and the result is a selection.
+    """
     x, *arguments = values
     if op.name == "index_basic" and reads_everything(params["key"], x.shape):
         return x
@@ -293,7 +332,7 @@ def through(N: Namespace, op: Op, values: Values, params: Params) -> Value:
 
 
 def stretched(N: Namespace, x: Bracket, shape: Shape) -> Bracket:
-    """A selection of plain values, broadcast."""
+    """Selection ``x`` of a plain value, broadcast to ``shape``."""
     if x.shape == shape:
         return x
     return x.mapped(N.ops.broadcast_to(x.values, shape=shape), lambda c: N.fitted(c, shape))

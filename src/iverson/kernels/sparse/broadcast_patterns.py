@@ -18,16 +18,25 @@ from iverson.layouts.weak_tables import ForOthers
 
 
 def extent(pattern: Pattern, own: Shape, out: Shape) -> int:
-    """Number of entries that a pattern of an array's first axes has after the array is broadcast."""
+    """Number of entries that a pattern has after its array is broadcast; the pattern is of the array's first
+    axes.
+
+    own, out : the shape of the array before and after it is broadcast.
+    """
     dense = len(own) - pattern.ndim
     return pattern.count * prod(out[: len(out) - dense]) // max(prod(pattern.shape), 1)
 
 
 def stretched(pattern: Pattern, own: Shape, out: Shape, factors: Sequence[Pattern] = ()) -> Pattern | None:
-    """The pattern, broadcast to ``out``, of an array of shape ``own`` with a pattern of its first axes: those
-    entries that the factors over all axes, broadcast too, store; None if they are most of the result.
+    """Pattern of an array after it is broadcast to ``out``; None if it would store most entries of the
+    result.
 
-    The same object each time; a symbol if one of the patterns is.
+    If there is a factor, only entries that the factor, broadcast too, stores are in the result. Equal
+    arguments give the same object. The result is a symbol if a pattern is a symbol.
+
+    pattern : of the first axes of the array.
+    own : the shape of the array.
+    factors : patterns over all axes; only the first is used.
     """
     sparse = out[: len(out) - len(own) + pattern.ndim]
     if not factors and sparse == pattern.shape:

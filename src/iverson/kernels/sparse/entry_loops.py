@@ -46,7 +46,11 @@ I, J, P = Var("i"), Var("j"), Var("p")
 
 
 class Rows:
-    """The pieces that nests are made of, for entries of a dtype and dense operands of a width."""
+    """Builder of loop nests over the stored entries of rows: buffers, expressions, loops and the kernel.
+
+    dtype, index : the dtypes of entries and of indices.
+    width : the number of columns of dense operands.
+    """
 
     def __init__(self, dtype: DTypeLike, index: DTypeLike, width: int = 1) -> None:
         self.dtype, self.width = np.dtype(dtype), width
@@ -92,7 +96,10 @@ class Rows:
         return Loop("i", Const(0), Size("n"), body, mark="parallel")
 
     def normalised(self, score: Expr, out: Buffer) -> tuple[Stmt, ...]:
-        """out[p] = exp(score - m) / s with m, s the maximum and the sum over the row."""
+        """Statements for the softmax of row i: ``out[p] = exp(score - m) / s``.
+
+        m and s are the maximum of the scores and the sum of the exponentials over the row.
+        """
         power = Load(out, (P,))
         return (
             Declare("highest", self.dtype, self.number(-np.inf)),
@@ -111,7 +118,11 @@ class Rows:
         )
 
     def compiled(self, name: str, buffers: tuple[Buffer, ...], *phases: Stmt) -> CompiledKernel:
-        """The kernel of these phases on row starts, columns if they are read, and the buffers."""
+        """Compiled kernel with the statements ``phases``.
+
+        Its arguments are the row starts and the column indices, each if the statements read them, then
+        ``buffers``.
+        """
         nodes = [e for s in statements(phases) for x in expressions(s) for e in subexpressions(x)]
         buffers_read = {e.buffer for e in nodes if isinstance(e, Load)}
         row_buffers = tuple(b for b in (self.rows, self.columns) if b in buffers_read)
@@ -128,7 +139,9 @@ def _int64(load: Load) -> Expr:
 
 
 def _in_notation(name: str, definition: te.Compute, *inputs: te.Placeholder) -> CompiledKernel:
-    """The kernel of a definition in index notation, of arrays for the inputs and for the result."""
+    """Compiled kernel of a definition in index notation; its arguments are arrays for ``inputs``, then the
+    result.
+    """
     lowered_program = lower(te.eliminate(te.program_of([definition], inputs)))
     (step,) = lowered_program.steps
     assert isinstance(step, Run)
@@ -141,7 +154,7 @@ def _in_notation(name: str, definition: te.Compute, *inputs: te.Placeholder) -> 
 
 
 def _starts(index: DTypeLike) -> te.Placeholder:
-    """The start of each row, and the end of the last one."""
+    """Placeholder for the start of each row, followed by the end of the last row."""
     return te.placeholder((te.var("starts"),), index, "rows")
 
 
@@ -222,12 +235,12 @@ class Lines:
 
 @cache
 def sampled(dtype: DTypeLike, index: DTypeLike, result: str) -> CompiledKernel:
-    """One of three sparse matrices W, V, L from the others, at its entries: that which ``result`` names.
+    """Kernel that computes one of three sparse matrices W, V, L from the others; ``result`` names it.
 
-    W[i, k] = sum over j of V[i, j] L[j, k], V[i, j] = sum over k of W[i, k] L[j, k] and L[j, k] = sum over i
-    of V[i, j] W[i, k] are the same walk: over the entries of V by i, and for each over line j of L. ``work``
-    holds line i of W. Arguments: starts, indices and values of W, V, L, then ``work``, zeros for each k; a
-    result L starts at 0.
+    The result is computed at its stored entries only. W[i, k] = sum over j of V[i, j] L[j, k], V[i, j] = sum
+    over k of W[i, k] L[j, k] and L[j, k] = sum over i of V[i, j] W[i, k] are the same walk: over the entries
+    of V by i, and for each over line j of L. ``work`` contains line i of W. Arguments: starts, indices and
+    values of W, V, L, then ``work``, zeros for each k; a result L starts at 0.
     """
     roles = dict.fromkeys("WVL", "in") | {result: "inout" if result == "L" else "out"}
     w, v, l = (Lines(name, dtype, index, role) for name, role in roles.items())
@@ -303,7 +316,7 @@ def on_union(name: str, dtype: DTypeLike) -> CompiledKernel:
 
 @cache
 def segment_sum(dtype: DTypeLike, index: DTypeLike) -> CompiledKernel:
-    """out[i] = sum over p of x[p]."""
+    """out[i] = sum over the entries p of row i of x[p]."""
     rows, x = _starts(index), te.placeholder((te.var("stored"),), dtype, "x")
 
     def entry(i: Expr) -> Any:
@@ -315,7 +328,7 @@ def segment_sum(dtype: DTypeLike, index: DTypeLike) -> CompiledKernel:
 
 @cache
 def segment_softmax(dtype: DTypeLike, index: DTypeLike) -> CompiledKernel:
-    """out[p] = exp(x[p]) over the sum of that over the row, shifted by the row's maximum."""
+    """out[p] = softmax of x over the entries of each row, shifted by the row's maximum."""
     of = Rows(dtype, index)
     x, out = of.along_entries("x"), of.along_entries("out", "out")
     return of.compiled("segment_softmax", (x, out), of.each(*of.normalised(Load(x, (P,)), out)))

@@ -26,7 +26,10 @@ from iverson.layouts.weak_tables import ForOthers
 
 
 def read_at(value: Sparse, pattern: Pattern) -> Array:
-    """A value, with entries stored once, at the entries of a pattern of as many axes."""
+    """Entries of ``value`` at the entries of ``pattern``, which has as many axes; 0 where it stores none.
+
+    The value must store each entry once.
+    """
     if value.pattern is pattern:
         return value.entries
     placement = placements(pattern).get(value.pattern) or _placement(value.pattern, pattern)
@@ -47,8 +50,12 @@ def read_at(value: Sparse, pattern: Pattern) -> Array:
 
 
 def _placement(source: Pattern, target: Pattern) -> Placement | None:
-    """The placement that reads values on one pattern at another, if it follows from known placements: from
-    that of their transposes, which store the same entries in the same order, or otherwise."""
+    """Placement that reads values on ``source`` at ``target``, if it follows from known placements; else
+    None.
+
+    It may follow from the placement of the transposed patterns, which have the same entries in the same
+    order, from a union of both patterns, or because ``target`` is ``source`` with repeated entries.
+    """
     placement = None
     if source.ndim == target.ndim == 2 and not (source.blocksize or target.blocksize):
         placement = placements(target.permuted((1, 0))).get(source.permuted((1, 0)))
@@ -62,7 +69,7 @@ def _is_coalesced(source: Pattern, target: CooPattern) -> bool:
 
 
 def _of_repeats(pattern: CooPattern) -> Placement:
-    """The placement that reads values on the coalesced pattern at a pattern with repeats."""
+    """Placement that reads values on the coalesced pattern at ``pattern``, which has repeated entries."""
     keys, order = pattern.sorted
     number = np.zeros(keys.size, np.int64)
     np.cumsum(keys[1:] != keys[:-1], out=number[1:])
@@ -72,7 +79,9 @@ def _of_repeats(pattern: CooPattern) -> Placement:
 
 
 def _across(source: Pattern, target: Pattern) -> Placement | None:
-    """The placement from a known union of the two patterns: its code says which entries are in both."""
+    """Placement between two patterns, if a union of both is known: its code tells the entries in both. Else
+    None.
+    """
     for union_pattern in list(placements(target)):
         target_placement, source_placement = (placements(union_pattern).get(x) for x in (target, source))
         if target_placement is None or source_placement is None:
@@ -91,15 +100,19 @@ def _met(source: Pattern, target: Pattern, positions: Array, order: Array) -> Pl
 
 
 def _shared(source: Source, at: Marked) -> Array:
-    """Positions, in one of two patterns, of the entries that both store."""
+    """Positions, in one of two patterns, of the entries that both patterns store.
+
+    source : the order of the pattern's entries in the union.
+    at : the positions of the pattern's entries in the union.
+    """
     positions = np.flatnonzero(at.code[at()] == 3)
     return source[positions] if isinstance(source, np.ndarray) else positions
 
 
 def union(patterns: list[Pattern], model: Pattern) -> Pattern:
-    """The entries that any of the patterns, each of distinct ones, stores; in the layout of a model.
+    """Pattern of the entries that any of the patterns stores, in the layout of ``model``.
 
-    All are of one shape. A symbol where one of them is.
+    The patterns have one shape, and each stores its entries once. The result is a symbol if one of them is.
     """
     apart = list(dict.fromkeys(patterns))
     if len(apart) == 1 or PatternSymbol not in map(type, apart):
@@ -112,7 +125,7 @@ def union(patterns: list[Pattern], model: Pattern) -> Pattern:
 
 
 def intersection(patterns: list[Pattern], model: Pattern) -> Pattern:
-    """The entries that all of the patterns store; as for `union`."""
+    """Pattern of the entries that all of the patterns store, in the layout of ``model``. See `union`."""
     return _folded(patterns, model, "intersection")
 
 
@@ -138,7 +151,11 @@ def _known_meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern
 
 
 def _meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern:
-    """The union or intersection of two patterns, with placements between them and it."""
+    """Compute the union or intersection (``name``) of two patterns, and note the placements between them and
+    it.
+
+    If one of the two patterns is the result, it is returned itself.
+    """
     layout = model.layout if type(model) is CompressedPattern and not model.blocks else "coo"
     first, second = _in_order(p, layout), _in_order(q, layout)
     dtype = np.promote_types(first[1].dtype, second[1].dtype)
@@ -173,7 +190,11 @@ _AXES = {"csr": 0, "csc": 1}
 
 
 def _in_order(x: Pattern, layout: str) -> tuple[Array, Array, Source]:
-    """Starts and indices of x's entries in a layout (COO: a line of addresses), and where they are from."""
+    """Starts of lines, indices, and the order of x's entries in the layout ``layout``.
+
+    For COO there is a single line, and the indices are row-major addresses. The order gives the position in x
+    of each entry.
+    """
     if layout == "coo":
         keys, order = x.sorted
         return np.array([0, keys.size]), keys, order
@@ -183,7 +204,13 @@ def _in_order(x: Pattern, layout: str) -> tuple[Array, Array, Source]:
 
 
 def _places(n: int, m: int, source: tuple[Array, Array], target: tuple[Array, Array]) -> Array:
-    """Positions in ``source`` of the entries of ``target``: a search for few, one pass over all for many."""
+    """Positions in ``source`` of the entries of ``target``; each is a pair of the starts of lines and
+    indices.
+
+    A few entries are searched for; for many, one pass over all is faster.
+
+    n, m : the number of lines, and their length.
+    """
     starts, indices = target
     if 8 * indices.size > source[1].size or n == 1:
         return counting_sorts.met(n, m, source, target)[2]
@@ -192,7 +219,11 @@ def _places(n: int, m: int, source: tuple[Array, Array], target: tuple[Array, Ar
 
 
 class Marked:
-    """Positions, in the union of two patterns, of the entries of one: those with a bit in the code."""
+    """Function that returns the positions, in a union of two patterns, of the entries of one of them.
+
+    code : for each entry of the union, a number with the bit 1 or 2 for the patterns that store it.
+    bit : the bit of this pattern.
+    """
 
     __slots__ = ("_at", "bit", "code")
 
@@ -212,8 +243,12 @@ IN_ONE_PASS = frozenset(("add", "subtract", "maximum", "minimum"))
 
 
 def in_one_pass(name: str, a: LayoutValue, b: LayoutValue, pattern: Pattern) -> Array | None:
-    """f of two values on a pattern that was made as the union of theirs, in one pass over both; None where
-    that does not pay. Results that are not finite are left to NumPy, which warns of new ones.
+    """Entries of f(a, b) on ``pattern``, in one compiled pass over both values; None if that does not pay.
+
+    The pattern must have been made as the union of theirs. None is returned too if a result is not finite:
+    NumPy then computes the entries, and warns of new infs and nans.
+
+    name : of the function f.
     """
     if pattern.count < WORTHWHILE or not (isinstance(a, Sparse) and isinstance(b, Sparse)):
         return None

@@ -28,14 +28,18 @@ _LAYOUTS = ("csr", "csc")
 
 @dataclass(frozen=True)
 class Operand:
-    """One of the three: its pattern, the names of its axes, and its entries (None for the result)."""
+    """One of the three matrices: its pattern, the names of its two axes, and its entries (None for the
+    result).
+    """
 
     pattern: Pattern
     axes: str
     entries: Array | None = None
 
     def has_lines(self, along: str) -> bool:
-        """True if its lines along an axis are known."""
+        """True if the entries are known in lines: in CSR if ``along`` is the first axis, in CSC if the
+        second.
+        """
         layout = _LAYOUTS[self.axes.index(along)]
         return self.pattern.layout == layout or ("converted", layout, None) in self.pattern._facts
 
@@ -57,7 +61,8 @@ class Operand:
 
 
 def product_at(a: Sparse, b: Sparse, pattern: Pattern) -> Any:
-    """The entries of a @ b at a pattern; NotImplemented where a walk does not pay.
+    """Entries of ``a @ b`` at ``pattern``; NotImplemented if a walk does not pay, or does not cover the
+    operands.
 
     a, b : matrices with entries stored once.
     """
@@ -77,7 +82,10 @@ def product_at(a: Sparse, b: Sparse, pattern: Pattern) -> Any:
 
 
 def chosen(three: tuple[Operand, Operand, Operand]) -> tuple[int, str]:
-    """Number of steps of the shortest walk, and its u, s and w: those that transpose the fewest entries."""
+    """Number of steps of the shortest walk, and its axes u, s and w as a string of three letters.
+
+    Among equally short walks, the one that has to transpose the fewest entries is chosen.
+    """
     entries = sum(x.pattern.count for x in three)
     steps: dict[str, int] = {}
     for axis in sorted("ijk", key=lambda s: sum(not x.has_lines(s) for x in three if s in x.axes)):
@@ -91,7 +99,7 @@ def chosen(three: tuple[Operand, Operand, Operand]) -> tuple[int, str]:
 
 
 def _roles(three: tuple[Operand, Operand, Operand], walk: str) -> list[tuple[Operand, str]]:
-    """W, V and L of a walk, each with the axis along which its lines are walked."""
+    """Matrices W, V and L of a walk, each with the axis along which its lines are walked."""
     u, s, w = tuple(walk)
     by_axes = {frozenset(x.axes): x for x in three}
     return [(by_axes[frozenset(axes)], axes[0]) for axes in (u + w, u + s, s + w)]
@@ -102,6 +110,7 @@ def _turned(three: tuple[Operand, Operand, Operand], walk: str) -> int:
 
 
 def walked(three: tuple[Operand, Operand, Operand], walk: str, dtype: DType) -> Array:
+    """Entries of the result, in the order of its pattern, by the walk with the axes ``walk`` (u, s and w)."""
     from iverson.kernels.sparse import entry_loops
 
     u, _, w = tuple(walk)
@@ -121,7 +130,10 @@ def walked(three: tuple[Operand, Operand, Operand], walk: str, dtype: DType) -> 
 
 
 def _in_order(entries: Array, source: Array | slice | None) -> Array:
-    """The entries of a result in its own pattern's order, from those in the order of its lines."""
+    """Entries of a result in the order of its own pattern, from ``entries`` in the order of its lines.
+
+    source : for each entry in lines, its position in the pattern; None or a slice if the order is the same.
+    """
     if source is None or isinstance(source, slice):
         return entries
     out = np.empty_like(entries)

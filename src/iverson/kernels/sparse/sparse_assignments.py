@@ -27,7 +27,11 @@ Array = np.ndarray[Any, Any]
 
 
 def is_read(coordinates: Iterable[Value], key: Key, shape: Shape) -> Any:
-    """A mask of the entries that ``x[key]`` reads, from their coordinates (arrays, or handles of arrays)."""
+    """Mask of the entries that ``x[key]`` reads, among the entries with these coordinates.
+
+    coordinates : an array, or a handle of one, for each axis.
+    shape : of x.
+    """
     inside: Any = True
     axes = (item for item in key if item is not None)
     for item, at, extent in zip(axes, coordinates, shape, strict=False):
@@ -42,7 +46,10 @@ def is_read(coordinates: Iterable[Value], key: Key, shape: Shape) -> Any:
 
 @sparse("index_put")
 def index_put(op: Op, values: Values, params: Params) -> Any:
-    """x with ``x[key] = v``: NotImplemented where v makes most of x nonzero."""
+    """Kernel of ``x[key] = v``: a copy of x with v at the key; NotImplemented if v makes most of x nonzero.
+
+    The entries that v replaces are no longer stored.
+    """
     x, v = values
     if not is_sparse(x):
         return NotImplemented
@@ -61,7 +68,10 @@ def index_put(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("gather_put")
 def gather_put(op: Op, values: Values, params: Params) -> Any:
-    """x with v at integer index arrays on some axes; a later writer of a place wins."""
+    """Kernel of the assignment of v at integer index arrays on some axes; the last writer of a place wins.
+
+    The result is NotImplemented if v makes most of x nonzero.
+    """
     x, v, *indices = values
     axes = params["axes"]
     if not is_sparse(x) or any(not is_strided(i) for i in indices):
@@ -99,9 +109,12 @@ def _last_writer(places: Array) -> Array:
 
 
 def _written(v: Any, shape: Shape, x: Sparse) -> Any:
-    """The value to write into places of a shape: sparse, or an array of at most one entry.
+    """Value v to write into places of shape ``shape``, in the dtype of x: sparse, or an array of at most one
+    entry.
 
     All numbers of an array are stored, zeros too: which entries a result stores does not depend on values.
+    The result is an empty array if there is nothing to write, and NotImplemented if v makes most of x
+    nonzero.
     """
     if type(v) is Zero or (not hasattr(v, "shape") and v == 0) or not prod(shape):
         return np.zeros(0, x.dtype)
@@ -118,7 +131,7 @@ def _written(v: Any, shape: Shape, x: Sparse) -> Any:
 
 
 def _reembedded(x: Sparse, is_overwritten: Array, at: Array, entries: Array) -> Any:
-    """x without some of its stored entries, and with others."""
+    """Value x without its overwritten entries (a mask), and with ``entries`` at the coordinates ``at``."""
     dtype = np.result_type(x.pattern.index_dtype, index_dtype(*x.shape))
     keep = ~is_overwritten
     indices = np.concatenate([x.pattern.coordinates[:, keep], at], axis=1).astype(dtype)
@@ -127,7 +140,9 @@ def _reembedded(x: Sparse, is_overwritten: Array, at: Array, entries: Array) -> 
 
 
 def places_on(axes: Shape, indices: list[Array], shape: Shape) -> Array:
-    """The addresses of index arrays on some axes."""
+    """Row-major addresses, on the axes ``axes`` of an array of shape ``shape``, of the places of index
+    arrays.
+    """
     at = np.broadcast_arrays(*indices)
     return addresses(np.stack([i.ravel() for i in at]), tuple(shape[k] for k in axes))
 
@@ -139,8 +154,12 @@ def _put(key: Key, shape: Shape, v: Pattern) -> Pattern:
 def places_read(
     x: Pattern | None, v: Pattern | None, region: Region | None, key: Key, shape: Shape
 ) -> Pattern:
-    """The pattern at which a cotangent of ``x[key] = v`` is read: the pattern ``x``, the pattern ``v`` put at
-    the key, and all entries of a region, as far as they are given."""
+    """Pattern at which a cotangent of ``x[key] = v`` is read: the union of those arguments that are not None.
+
+    x : the pattern of x.
+    v : the pattern of v, which is put at the key.
+    region : all entries of it are read.
+    """
     patterns = [] if x is None else [x]
     if v is not None:
         put_pattern = follows(("put", repr(key), shape), partial(_put, key, shape), v)

@@ -21,22 +21,26 @@ Array = np.ndarray[Any, Any]
 
 
 def on_diagonal(x: Sparse) -> Any:
+    """Matrices of a batch along the diagonal of a single matrix."""
     return diagonal(x.pattern).value(x.entries)
 
 
 def below_each_other(x: Sparse | Array) -> Any:
-    """The matrices of a batch, sparse or strided, as one of shape (batch * rows, columns)."""
+    """Matrices of a batch, sparse or strided, as a single matrix of shape (batch * rows, columns)."""
     if is_sparse(x):
         return stacked(x.pattern).value(x.entries)
     return x.reshape(prod(x.shape[:-1]), x.shape[-1])
 
 
 def times(s: Sparse, b: Array, product: Callable[[Sparse, Array], Array], *, stack: bool = True) -> Array:
-    """Sparse matrices times strided ones, by the product of one with one.
+    """Products of a batch of sparse matrices with a batch of strided matrices, by one product of two
+    matrices.
 
-    Along axes of the batch that s has, its matrices stand on a diagonal; along the others those of b stand
-    beside each other. Where b is one matrix, those of s stand below each other, if ``stack`` says that
-    ``product`` of matrices below each other gives their products below each other.
+    Along axes of the batch that s has, its matrices stand on a diagonal; along all other axes, the matrices
+    of b stand beside each other. If b is a single matrix, the matrices of s stand below each other instead.
+
+    product : the product of a sparse matrix with a strided one.
+    stack : whether ``product`` may be called with matrices below each other.
     """
     if len(s.shape) == b.ndim == 2:
         return product(s, b)
@@ -55,7 +59,10 @@ def times(s: Sparse, b: Array, product: Callable[[Sparse, Array], Array], *, sta
 
 
 def between(a: Sparse, b: Sparse, product: Callable[[Sparse, Sparse], Sparse]) -> Any:
-    """Sparse matrices times sparse ones, in CSR, by the product of one with one."""
+    """Products of a batch of sparse matrices with another, in CSR, by one product of matrices on diagonals.
+
+    product : the product of two sparse matrices.
+    """
     if len(a.shape) == len(b.shape) == 2:
         return product(a, b)
     batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])

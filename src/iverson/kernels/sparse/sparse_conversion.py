@@ -34,7 +34,7 @@ Array = np.ndarray[Any, Any]
 
 
 def from_values(values: Array, *, pattern: Pattern) -> Any:
-    """The sparse tensor with these values on a pattern."""
+    """Sparse value with the numbers ``values`` on ``pattern``."""
     return pattern.kind(pattern, values)
 
 
@@ -52,8 +52,11 @@ def values_at(x: Array, *, pattern: Pattern, held: bool = False) -> Array:
 
 @sparse("values_at")
 def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
-    """The entries at a pattern, 0 where x stores none. With ``held`` they are a selection that leaves these
-    zeros out; entries that x leaves out, as a stored selection, are always left out."""
+    """Kernel of `values_at` for a sparse value: its entries at a pattern, 0 where it stores none.
+
+    With the parameter ``held`` the result is a selection that leaves these zeros out. Entries that x leaves
+    out, because it stores a selection, are left out in any case.
+    """
     (x,), pattern, source = values, params["pattern"], values[0].pattern
     if source is pattern:
         return x.values
@@ -73,13 +76,16 @@ def values_of_sparse(op: Op, values: Values, params: Params) -> Any:
 
 
 def _there(source: Pattern, dense: Shape, pattern: Pattern) -> Array | None:
-    """A mask of the entries (with dense axes, slices) of ``pattern`` that ``source`` stores; None for all."""
+    """Mask of the entries of ``pattern`` that ``source`` stores; None if it stores all of them.
+
+    dense : the extents of dense trailing axes, for patterns with a different number of sparse axes.
+    """
     there = _entries_at(source.value(np.ones((source.count, *dense), bool)), pattern)
     return None if there.all() else there
 
 
 def _entries_at(x: Sparse, pattern: Pattern) -> Array:
-    """The entries of a sparse value on another pattern, in the shape of its values."""
+    """Entries of x at another pattern, in the shape of that pattern's values; 0 where x stores none."""
     source = x.pattern
     if type(source) is CooPattern and source.ndim == 2 and not source.is_known_distinct and is_plain(pattern):
         return _added(x, pattern)
@@ -90,7 +96,9 @@ def _entries_at(x: Sparse, pattern: Pattern) -> Array:
 
 
 def _added(x: Sparse, pattern: CompressedPattern) -> Array:
-    """The entries at a pattern in CSR or CSC, of a COO value in any order and with repeats; sorts neither."""
+    """Entries at a CSR or CSC pattern of a COO value; its entries are not sorted, and repeated ones are
+    added.
+    """
     at = pattern.find_coordinates(x.pattern.indices)
     is_stored = at >= 0
     if not is_stored.all():
@@ -101,7 +109,11 @@ def _added(x: Sparse, pattern: CompressedPattern) -> Array:
 
 
 def _placed(values: Array, at: Array, shape: Shape, is_held: bool) -> Any:
-    """Values at increasing positions of the first axis, zeros at others; a selection of them, if held."""
+    """Array of shape ``shape`` with ``values`` at the increasing positions ``at`` of its first axis, else
+    zeros.
+
+    If ``is_held`` is True, the result is a selection that leaves out the zeros.
+    """
     if not is_held:
         out = np.zeros(shape, values.dtype)
         out[at] = values
@@ -117,7 +129,9 @@ def _placed(values: Array, at: Array, shape: Shape, is_held: bool) -> Any:
 
 
 def _slices(x: Sparse, pattern: Pattern) -> Array:
-    """The dense slices of a value with more sparse axes than the pattern."""
+    """Entries of x, which has more sparse axes than ``pattern``, as a dense slice for each entry of the
+    pattern.
+    """
     k = pattern.ndim
     dense = x.shape[k : x.pattern.ndim]
     out = np.zeros((pattern.count, *dense, *x.dense_shape), x.dtype)
@@ -137,7 +151,7 @@ def _slices(x: Sparse, pattern: Pattern) -> Array:
 
 @register("values_at", Box)
 def values_of_box(op: Op, values: Values, params: Params) -> Any:
-    """The entries at a pattern, as a selection: those inside of the box are held."""
+    """Kernel of `values_at` for a box: a selection that leaves out the entries outside of the box."""
     x, pattern = values[0], params["pattern"]
     inside = Box(x.shape, x.region, np.ones(x.region.shape, bool))
     out, there = (read(v, pattern, x.shape) for v in (x, inside))
@@ -146,7 +160,9 @@ def values_of_box(op: Op, values: Values, params: Params) -> Any:
 
 
 def to_layout(x: Array, *, layout: str, blocksize: Blocks, dense_dim: int) -> Any:
-    """An array's nonzero entries, or slices that hold one, in a sparse layout."""
+    """Sparse value of the nonzero entries of an array (blocks or slices that have one) in the layout
+    ``layout``.
+    """
     return convert(x, layout, blocksize, dense_dim)
 
 
@@ -158,5 +174,5 @@ def any_to_layout(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("coalesce")
 def coalesce(op: Op, values: Values, params: Params) -> Any:
-    """Stored entries once each, in row-major order."""
+    """Kernel of `coalesce`: repeated entries are added, and entries are in row-major order."""
     return coalesced(values[0], ordered=True)

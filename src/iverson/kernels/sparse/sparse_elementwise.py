@@ -46,7 +46,10 @@ def _may_be_zero(value: LayoutValue | complex) -> bool:
 
 
 def _is_zero_group(values: Sequence[LayoutValue | complex]) -> bool:
-    """True if all values are 0 where the sparse ones among them, of which there are some, store nothing."""
+    """True if at least one value is sparse or zero, and all others are the number 0.
+
+    Then all values are 0 where the sparse ones store nothing.
+    """
     any_array = False
     for v in values:
         if isinstance(v, Sparse) or type(v) is Zero:
@@ -57,7 +60,9 @@ def _is_zero_group(values: Sequence[LayoutValue | complex]) -> bool:
 
 
 def _is_zero_at_zero(op: Op, values: Values, params: Params) -> bool:
-    """True if f is 0 where all arrays are 0, with the Python scalars of this call."""
+    """True if all arrays are sparse or zero, and f is 0 where they all are 0, for the Python scalars of this
+    call.
+    """
     if any(hasattr(v, "shape") and not _may_be_zero(v) for v in values):
         return False
     if op.zero_preserving and all(hasattr(v, "shape") for v in values):
@@ -69,7 +74,11 @@ def _is_zero_at_zero(op: Op, values: Values, params: Params) -> bool:
 
 @sparse("elementwise", "add_n")
 def elementwise(op: Op, values: Values, params: Params) -> Any:
-    """f at the entries where its result may be nonzero, in the layout of the first sparse operand."""
+    """Kernel of elementwise functions and sums, at the entries where the result may be nonzero.
+
+    The result is in the layout of the first sparse operand. If nothing bounds its nonzero entries, it is the
+    result of `_beside_others`.
+    """
     for v in values:
         if getattr(v, "there", None) is not None:
             return _of_selections(elementwise, op, values, params)
@@ -106,7 +115,7 @@ def elementwise(op: Op, values: Values, params: Params) -> Any:
 
 
 def _of_selections(kernel: Kernel, op: Op, values: Values, params: Params) -> Any:
-    """A kernel's result for operands of which some are stored selections, with its condition."""
+    """Result of a kernel for operands of which some are stored selections: a stored selection too."""
     plain = [v.made() if isinstance(v, Sparse) else v for v in values]
     result = kernel(op, tuple(plain), params)
     if isinstance(result, Sparse):
@@ -115,7 +124,9 @@ def _of_selections(kernel: Kernel, op: Op, values: Values, params: Params) -> An
 
 
 def _there(op: Op, values: Values, shape: Shape) -> Callable[[], Any] | None:
-    """The condition (see `Sparse.there`) of an op's result for stored selections; None if not known."""
+    """Function for the condition (see `Sparse.there`) of an op's result on stored selections; None if not
+    known.
+    """
     conditions = {k: v.there for k, v in enumerate(values) if isinstance(v, Sparse) and v.there is not None}
     zeros = {*conditions, *(k for k, v in enumerate(values) if type(v) is Zero)}
     groups = [g for g in op.groups(len(values)) if zeros.issuperset(g)]
@@ -133,8 +144,12 @@ def _there(op: Op, values: Values, shape: Shape) -> Callable[[], Any] | None:
 
 
 def _alike(op: Op, values: Values) -> tuple[Sparse | None, bool]:
-    """The first sparse operand, if all others are sparse too, of its shape and sparse axes, or numbers, and
-    no entry is stored twice, but in terms of a sum on one pattern; and whether all are on its pattern."""
+    """First sparse operand, or None if the operands do not fit it; and whether all operands are on its
+    pattern.
+
+    The others fit if they are numbers, or sparse values of its shape and number of sparse axes. No entry may
+    be stored twice, but in a sum of terms on one pattern.
+    """
     first: Sparse | None = None
     on_one = distinct = True
     for v in values:
@@ -165,7 +180,9 @@ def _result_shape(op: Op, values: Values, params: Params) -> Shape:
 
 
 def _bounding(op: Op, values: Values, params: Params) -> tuple[Any, ...]:
-    """Groups of operands such that the result is 0 where all of one group are; empty if none is known."""
+    """Groups of operands such that the result is 0 where all operands of one group are; empty if none is
+    known.
+    """
     if params:
         return _bounding_of(op, values, params)
     # It follows from the numbers among the operands, and from the types of the others.
@@ -191,7 +208,9 @@ def _bounding_of(op: Op, values: Values, params: Params) -> tuple[Any, ...]:
 
 
 def _only_term(op: Op, values: Values, params: Params) -> Any:
-    """x itself for x + 0 and x - 0 of the result's shape and dtype."""
+    """Operand x itself, if the op is ``x + 0`` or ``x - 0`` and x has the shape and dtype of the result; else
+    None.
+    """
     if op.name not in ("add", "subtract"):
         return None
     k = 1 if type(values[0]) is Zero else 0
@@ -205,7 +224,9 @@ _PRODUCT = ((0,), (1,))
 
 
 def _product(op: Op, values: Values, shape: Shape, params: Params) -> Any:
-    """A product of operands that are stretched to each other: over the pairs of entries that meet."""
+    """Product of two sparse operands that are broadcast to each other, of each pair of entries at the same
+    place.
+    """
     a, b = (coalesced(sparse_only(v)) for v in values)
     at = [_stretched_coordinates(v, shape) for v in (a, b)]
     stored_axes = [_axes_held(v, shape) for v in (a, b)]
@@ -225,7 +246,7 @@ def _product(op: Op, values: Values, shape: Shape, params: Params) -> Any:
 
 
 def _axes_held(v: Sparse, shape: Shape) -> set[int]:
-    """The axes along which an operand is not stretched to a shape."""
+    """Axes of ``shape`` along which ``v`` is not broadcast."""
     lead = len(shape) - len(v.shape)
     return {lead + k for k, n in enumerate(v.shape) if n == shape[lead + k]}
 
@@ -238,8 +259,12 @@ def _stretched_coordinates(v: Sparse, shape: Shape) -> Any:
 
 
 def _aligned(values: Values, shape: Shape, bounding: set[int]) -> list[Any]:
-    """The operands; the sparse ones that bound the result with its shape, entries stored once, and as many
-    sparse axes as any has: the others are read at entries of the bounding ones."""
+    """Operands in which each sparse one with its number in ``bounding`` is brought to the shape of the
+    result.
+
+    These then store entries once and have the same number of sparse axes, the largest of any operand. All
+    other operands are read at their entries later, and are returned unchanged.
+    """
     operands = list(values)
     axes = max([len(shape) - len(v.dense_shape) for v in values if isinstance(v, Sparse)])
     for k in bounding:
@@ -257,9 +282,11 @@ def _filled(entries: Array, shape: Shape) -> Any:
 
 
 def _beside_others(op: Op, values: Values, params: Params) -> Any:
-    """A sum of which some terms are arrays, or boxes, into one buffer: stored entries are added to it.
+    """Sum of sparse values with arrays or boxes, in one buffer; NotImplemented for all other ops and
+    operands.
 
-    Without arrays, it is a selection: neither a box nor a pattern holds the zeros around it.
+    The result is strided if a term is an array. Without arrays it is a selection, which leaves out the
+    entries that no pattern and no box contains.
     """
     if Box in map(type, values):
         terms = tuple(map(_stored_entries, values))
@@ -296,14 +323,14 @@ _FEW = 1 << 16
 
 
 def _of_terms(op: Op, terms: Values, params: Params) -> Any:
-    """A sum of some terms; None for others."""
+    """Result of a sum or difference in which a term that is None counts as 0."""
     if op.linear_in == JOINTLY:
         return op.forward(*[x for x in terms if x is not None], **params)
     return op.forward(*[0 if x is None else x for x in terms], **params)
 
 
 def _stored_or_boxed(shape: Shape, places: Sequence[Pattern | Region]) -> Array:
-    """A mask of the entries that some patterns and regions hold."""
+    """Mask of the entries that are in one of the patterns and regions ``places``."""
     mask = np.zeros(shape, bool)
     for place in places:
         mask[place.slices if isinstance(place, Region) else tuple(place.coordinates)] = True
@@ -311,5 +338,5 @@ def _stored_or_boxed(shape: Shape, places: Sequence[Pattern | Region]) -> Array:
 
 
 def _stored_entries(value: LayoutValue | complex) -> Any:
-    """A box of less than half of all entries in COO; any other value is itself."""
+    """COO value of a box with less than half of all entries; any other value is itself."""
     return to_coo(value) if type(value) is Box and 2 * value.region.size < prod(value.shape) else value

@@ -29,7 +29,8 @@ PLAIN, TRANSPOSED, ADJOINT = "N", "T", "H"
 
 
 class Factors:
-    """P A Q = L U of a matrix, or of a batch of them along the diagonal of one, by SuperLU.
+    """LU factors of a matrix by SuperLU (P A Q = L U); of a batch, those of a matrix with the batch on its
+    diagonal.
 
     entries : a copy of the stored entries that were factorised, in the pattern's order.
     """
@@ -41,7 +42,10 @@ class Factors:
         self.lu = lu
 
     def solve(self, b: Array, how: str) -> Array:
-        """x with A x = b, A^T x = b or A^H x = b, for a matrix of columns b."""
+        """Solution x of ``A x = b``, ``A^T x = b`` or ``A^H x = b``, for a matrix of columns b.
+
+        how : `PLAIN`, `TRANSPOSED` or `ADJOINT`.
+        """
         if b.dtype.kind == "c" and self.entries.dtype.kind != "c":
             k = b.shape[1]
             parts = self.lu.solve(np.concatenate([b.real, b.imag], axis=1, dtype=self.entries.dtype), how)
@@ -53,7 +57,9 @@ class Factors:
 
 
 class _Known:
-    """The factors on one pattern: of the last values, and those that are held elsewhere."""
+    """The factors on one pattern: ``last`` keeps the newest alive, and ``held`` finds all that are still in
+    use.
+    """
 
     __slots__ = ("held", "last")
 
@@ -77,11 +83,13 @@ def _known(pattern: Pattern) -> _Known:
 def factors_of(
     x: Sparse, dtype: DTypeLike, as_csc: Callable[[], csc_array], operation: str = "solve"
 ) -> tuple[Factors, str]:
-    """The factors that serve x, in the precision of a dtype, and how: made, if none are known.
+    """Factors that solve with x in the precision of ``dtype``, and the argument ``how`` of `Factors.solve`.
+
+    Factors of the same entries, or of the transpose or adjoint, are used again; otherwise x is factorised.
+    Raises LinearAlgebraError for a singular matrix.
 
     as_csc : gives x as a SciPy matrix in CSC (a batch: along the diagonal). Entries of x are stored once.
-
-    Raises LinearAlgebraError for a singular matrix.
+    operation : the name of the function, for errors.
     """
     entries = x.entries.astype(_own(x.dtype, dtype), copy=False)
     table, pattern = _known(x.pattern), x.pattern

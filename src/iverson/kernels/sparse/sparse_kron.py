@@ -27,10 +27,12 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The pattern of a Kronecker product, and where it stores the product of entry p of a and entry q of b.
+    """The pattern of a Kronecker product, and the place in it of the product of entry p of a and entry q of
+    b.
 
-    counts : of entries of a and of b.
-    at : by p and q, in memory with the longer of the two running fastest; None if in row-major order.
+    counts : the number of entries of a and of b.
+    at : the place by p and q, in memory with the longer of the two running fastest; None if the pattern has
+        the products in row-major order of (p, q).
     """
 
     pattern: Pattern
@@ -38,7 +40,7 @@ class Pairs:
     at: Array | None
 
     def put(self, a: Array, b: Array, dtype: DType) -> Array:
-        """The products of all pairs of entries, as they are stored."""
+        """Products of all pairs of entries of a and b, in the order of the pattern."""
         order: Any = "C" if self.at is None else _fastest(a.size, b.size)
         products = np.multiply(a[:, None], b, order=order, dtype=dtype).ravel(order)
         if self.at is None:
@@ -48,7 +50,7 @@ class Pairs:
         return out
 
     def taken(self, entries: Array) -> Array:
-        """By p and q, the entries of a value on the pattern."""
+        """Matrix, by p and q, of ``entries`` that are in the order of the pattern."""
         p, q = self.counts
         return entries.reshape(p, q) if self.at is None else entries[self.at]
 
@@ -60,7 +62,7 @@ def _fastest(first: int, second: int) -> Any:
 
 @sparse("kron")
 def kron(op: Op, values: Values, params: Params) -> Any:
-    """The products of stored entries; of an operand that is strided, all are."""
+    """Kernel of `kron`: the products of all pairs of stored entries; a strided operand stores all."""
     a, b = (coalesced(sparse_only(v)) if is_sparse(v) else to_strided(v) for v in values)
     p, q = operands(*(getattr(v, "pattern", v.shape) for v in (a, b)))
     kron_pairs = pairs(p, q)
@@ -69,7 +71,12 @@ def kron(op: Op, values: Values, params: Params) -> Any:
 
 
 def kron_sampled(g: LayoutValue, other: LayoutValue, *, pattern: Pattern, of: int) -> Array:
-    """The sum of g times the other factor over all of its entries, at a pattern of factor ``of``."""
+    """Gradient of a Kronecker product in the factor number ``of``, at the entries of ``pattern``.
+
+    Each entry is the sum, over all entries of the factor ``other``, of g times this factor.
+
+    g : the gradient of the product.
+    """
     other = coalesced(sparse_only(other)) if is_sparse(other) else to_strided(other)
     factor = getattr(other, "pattern", other.shape)
     p, q = operands(*((pattern, factor) if of == 0 else (factor, pattern)))
@@ -88,7 +95,10 @@ def kron_sampled_in_layouts(op: Op, values: Values, params: Params) -> Any:
 
 
 def operands(a: Pattern | Shape, b: Pattern | Shape) -> tuple[Pattern, Pattern]:
-    """The patterns of two operands, of which one at least has one: where there is a shape, all entries."""
+    """Patterns of the two operands of a product; for a shape (a strided operand) the pattern of all entries.
+
+    At least one argument is a pattern.
+    """
     if isinstance(a, tuple):
         assert isinstance(b, Pattern)
         return _everything(a, b), b
@@ -96,7 +106,7 @@ def operands(a: Pattern | Shape, b: Pattern | Shape) -> tuple[Pattern, Pattern]:
 
 
 def _everything(shape: Shape, beside: Pattern) -> Pattern:
-    """All entries of an array, in the layout that a product with a pattern has; kept on that."""
+    """Pattern of all entries of an array, in the layout of a product with ``beside``; ``beside`` keeps it."""
     return beside.once(("everything beside", shape), lambda: _all_entries(shape, _layout(beside)))
 
 
@@ -107,7 +117,9 @@ def _all_entries(shape: Shape, layout: str) -> Pattern:
 
 
 def _layout(pattern: Pattern) -> str:
-    """The layout of a product whose first sparse operand has a pattern."""
+    """Layout of a Kronecker product whose first sparse operand has ``pattern``: CSR or CSC if it has, else
+    COO.
+    """
     plain = type(pattern) is CompressedPattern and pattern.blocks is None and pattern.ndim == 2
     return pattern.layout if plain else "coo"
 
@@ -144,11 +156,14 @@ def _coordinates(p: Pattern, q: Pattern, dtype: DType) -> Any:
 def _of_lines(
     a: CompressedPattern, b: CompressedPattern, source: Source, shape: Shape, dtype: DType
 ) -> Pairs:
-    """Of two matrices in lines along one axis.
+    """Pairs of two matrices that are both in lines (rows or columns) along the same axis.
 
-    Entry r of line i of a and entry s of line k of b are entry r n_k + s of line (i, k), n_k the entries of
-    line k of b; before that line are all pairs of earlier lines of a, and those of line i with earlier
-    lines of b.
+    Entry r of line i of a and entry s of line k of b are entry r n_k + s of line (i, k), where n_k is the
+    number of entries of line k of b. Before that line are all pairs of earlier lines of a, and those of line
+    i with earlier lines of b.
+
+    source : the order of the entries of b in lines, if that is another than in its own pattern.
+    shape, dtype : of the result, and of its indices.
     """
     axis, order = a.axis, _fastest(a.count, b.count)
     starts, lengths = (np.asarray(f, np.int64) for f in (a.indptr, np.diff(a.indptr)))

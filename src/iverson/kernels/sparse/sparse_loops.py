@@ -22,24 +22,27 @@ WORTHWHILE_ENTRIES = 1 << 14
 
 
 def compiled_for(count: int, width: int, *dtypes: DType) -> bool:
-    """True if a product of ``count`` entries with rows of ``width`` takes the compiled loop."""
+    """True if a product of ``count`` stored entries with rows of ``width`` should use the compiled loop."""
     return count * width >= WORTHWHILE and dtypes[0].kind == "f" and all(d == dtypes[0] for d in dtypes)
 
 
 def compiled_for_product(count: int, width: int, *dtypes: DType) -> bool:
-    """See `compiled_for`; for products alone: SciPy's loop for a vector is as fast on one thread."""
+    """True if a sparse-dense product should use the compiled loop: for a single column only if it is large.
+
+    For a vector, SciPy's loop is as fast on one thread. See `compiled_for`.
+    """
     return compiled_for(count, width, *dtypes) and (width > 1 or count >= WORTH_THREADS)
 
 
 def compiled_for_segments(*arrays: Array) -> bool:
-    """True if vectors of entries take the compiled loop over segments."""
+    """True if sums and softmax over segments of these vectors should use the compiled loops."""
     first = arrays[0]
     alike = all(a.ndim == 1 and a.dtype == first.dtype for a in arrays)
     return first.size >= WORTHWHILE_ENTRIES and first.dtype.kind == "f" and alike
 
 
 def compiled_for_rows(g: Array) -> bool:
-    """True if the addition of rows at given places takes the compiled loop."""
+    """True if adding the rows of ``g`` at given places should use the compiled loop."""
     return g.size >= WORTHWHILE_ENTRIES and g.dtype.kind == "f"
 
 
@@ -48,7 +51,9 @@ def _threads(products: int) -> int | None:
 
 
 def rows_times_matrix(indptr: Array, indices: Array, values: Array, b: Array) -> Array:
-    """out[i, j] = sum over p of values[p] b[indices[p], j]."""
+    """Product of a CSR matrix and b: ``out[i, j]`` is the sum over p of row i of ``values[p] b[indices[p],
+    j]``.
+    """
     from iverson.kernels.sparse import entry_loops
 
     out = np.empty((indptr.size - 1, b.shape[1]), values.dtype)
@@ -59,7 +64,9 @@ def rows_times_matrix(indptr: Array, indices: Array, values: Array, b: Array) ->
 
 
 def products_at_entries(indptr: Array, indices: Array, a: Array, b: Array) -> Array:
-    """out[p] = sum over j of a[row p, j] b[indices[p], j]; a and b hold rows."""
+    """Entries of ``a @ b.T`` at a CSR pattern: ``out[p]`` is the dot product of row i of a, where entry p is
+    in row i, and row ``indices[p]`` of b.
+    """
     from iverson.kernels.sparse import entry_loops
 
     out = np.empty(indices.size, a.dtype)
@@ -70,7 +77,7 @@ def products_at_entries(indptr: Array, indices: Array, a: Array, b: Array) -> Ar
 
 
 def rows_at(ids: Array, g: Array, rows: int) -> Array:
-    """out[i] = the sum of the g[p] with ids[p] = i, for rows i of a matrix."""
+    """Matrix of ``rows`` rows whose row i is the sum of the rows ``g[p]`` with ``ids[p] == i``."""
     from iverson.kernels.sparse import entry_loops
 
     out = np.zeros((rows, g.shape[1]), g.dtype)
@@ -79,7 +86,7 @@ def rows_at(ids: Array, g: Array, rows: int) -> Array:
 
 
 def segment_sum(starts: Array, x: Array) -> Array:
-    """out[i] = the sum of x[starts[i]:starts[i + 1]]."""
+    """Sum of x over each segment: ``out[i]`` is the sum of ``x[starts[i]:starts[i + 1]]``."""
     from iverson.kernels.sparse import entry_loops
 
     out = np.empty(starts.size - 1, x.dtype)
@@ -88,7 +95,7 @@ def segment_sum(starts: Array, x: Array) -> Array:
 
 
 def segment_softmax(starts: Array, x: Array) -> Array:
-    """exp(x) over the sum of that over x[starts[i]:starts[i + 1]]."""
+    """Softmax of x over each segment ``x[starts[i]:starts[i + 1]]``."""
     from iverson.kernels.sparse import entry_loops
 
     out = np.empty_like(x)
@@ -99,7 +106,7 @@ def segment_softmax(starts: Array, x: Array) -> Array:
 
 
 def softmax_pullback(starts: Array, y: Array, g: Array) -> Array:
-    """y (g - sum of y g over the segment)."""
+    """Gradient of `segment_softmax`: ``y (g - s)``, with s the sum of ``y g`` over the entry's segment."""
     from iverson.kernels.sparse import entry_loops
 
     out = np.empty_like(y)

@@ -45,7 +45,10 @@ def to_dense(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("permute_dims")
 def permute_dims(op: Op, values: Values, params: Params) -> Any:
-    """The pattern's own transpose where sparse axes stay before dense ones: nothing but blocks is copied."""
+    """Kernel of `permute_dims`: the pattern is transposed, and only blocks are copied.
+
+    If a dense axis moves before a sparse one, all axes become sparse first.
+    """
     x, axes = values[0], params["axes"]
     if axes == tuple(range(len(axes))):
         return x
@@ -69,7 +72,10 @@ def permute_dims(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("reshape")
 def reshape(op: Op, values: Values, params: Params) -> Any:
-    """Addresses stay, coordinates follow. Dense trailing axes stay dense where they are not reshaped."""
+    """Kernel of `reshape`: each entry keeps its row-major address, from which its new coordinates follow.
+
+    Dense trailing axes stay dense if they are not reshaped.
+    """
     x, shape = values[0], params["shape"]
     if shape == x.shape:
         return x
@@ -88,7 +94,10 @@ def reshape(op: Op, values: Values, params: Params) -> Any:
 
 
 def _reshaped(x: Sparse, shape: Shape) -> tuple[Pattern, Array | None]:
-    """The pattern of another shape, and the order of entries on it: None, and known to be, where it stays."""
+    """Pattern of x reshaped to ``shape``, and the order of x's entries on it; None if the order is the same.
+
+    In the latter case the new pattern notes x's pattern, for a reshape back.
+    """
     if x.pattern.layout in ("csr", "coo") and isinstance(x.pattern.sorted[1], slice):  # row after row
         coo = CooPattern.of_keys(x.pattern.keys, shape, _index_dtype(x, shape))
         pattern = like(coo.value(x.entries), x.pattern).pattern
@@ -110,7 +119,10 @@ def _index_dtype(x: Sparse, shape: Shape) -> Any:
 
 @sparse("broadcast_to")
 def broadcast_to(op: Op, values: Values, params: Params) -> Any:
-    """Entries repeated; for a value that stores more than half, a strided view, which repeats nothing."""
+    """Kernel of `broadcast_to`: entries are repeated.
+
+    A value that stores more than half of its entries becomes a strided view, which repeats nothing.
+    """
     x, shape = values[0], params["shape"]
     if x.shape != shape and 2 * x.pattern.count > prod(x.pattern.shape):
         return np.broadcast_to(to_strided(x), shape)
@@ -119,7 +131,7 @@ def broadcast_to(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("expand_dims")
 def expand_dims(op: Op, values: Values, params: Params) -> Any:
-    """A new axis among sparse axes is sparse, one among dense axes dense."""
+    """Kernel of `expand_dims`: a new axis among sparse axes is sparse, one among dense axes is dense."""
     x, axis = values[0], params["axis"]
     shape = zeros_like_result(op, values, params).shape
     k = x.pattern.ndim
@@ -180,7 +192,10 @@ def triangle(op: Op, values: Values, params: Params) -> Any:
 
 
 def _chosen(x: Sparse, keep: Array) -> Any:
-    """The entries of a value under a mask: on a part of its pattern, where that can hold those alone."""
+    """Value of the entries of x at which the mask ``keep`` is True, on a part of x's pattern.
+
+    The layout is another one if the pattern's own layout cannot store these entries alone.
+    """
     at = np.flatnonzero(keep)
     pattern = subset(x.pattern, at)
     if pattern.stored_shape == at.shape:
@@ -210,8 +225,11 @@ def diag_embed(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("sum")
 def sum(op: Op, values: Values, params: Params) -> Any:
-    """Stored entries added up: strided where compressed rows or columns are summed (unless most of very many
-    lines are without entries), or no axis is left."""
+    """Kernel of `sum`: stored entries are added up.
+
+    The result is strided if no sparse axis remains, or if rows or columns of a compressed matrix are summed;
+    but it stays sparse if there are very many lines and most of them have no entry.
+    """
     x, axis, keepdims = values[0], params["axis"], params["keepdims"]
     if not axis:
         return x
@@ -246,7 +264,9 @@ def sum(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("sum_of_stored")
 def sum_of_stored(op: Op, values: Values, params: Params) -> Any:
-    """A sum of a cotangent, as a selection that leaves out the lines that store no entry."""
+    """Kernel of `sum_of_stored`, the sum of a cotangent: a selection that leaves out lines without stored
+    entries.
+    """
     (x,), axis = values, params["axis"]
     total = sum(op, values, params)
     line_axes = tuple(k for k in range(x.pattern.ndim) if k not in axis)
@@ -257,7 +277,10 @@ def sum_of_stored(op: Op, values: Values, params: Params) -> Any:
 
 
 def lines_with_entries(pattern: Pattern, axes: Shape) -> Array | None:
-    """A mask of the lines that store an entry, by the axes that number them; None where all do."""
+    """Mask of the lines that store an entry; None if all do.
+
+    axes : the axes that number the lines; a line runs along all other axes.
+    """
 
     def mask() -> Array | None:
         there = np.zeros([pattern.shape[k] for k in axes], bool)
@@ -268,7 +291,9 @@ def lines_with_entries(pattern: Pattern, axes: Shape) -> Array | None:
 
 
 def _line_sums(x: Sparse, axes: list[int], entries: Array) -> Array:
-    """The sums of entries on x's pattern over all but some sparse axes, one after the other."""
+    """Sums of ``entries`` (on x's pattern) for each index on the sparse axes ``axes``; these axes are
+    flattened.
+    """
     if len(axes) == 1 and entries.ndim == 1 and sparse_slices.is_plain(x.pattern):
         pattern, across = x.pattern, axes[0] != x.pattern.axis
         n, m = pattern.shape if pattern.axis == 0 else pattern.shape[::-1]
@@ -288,7 +313,7 @@ def _line_sums(x: Sparse, axes: list[int], entries: Array) -> Array:
 
 @sparse("index_basic")
 def index_basic(op: Op, values: Values, params: Params) -> Any:
-    """x[key]: the stored entries that the key reads, at their new places."""
+    """Kernel of ``x[key]``: the stored entries that the key reads, at their new places."""
     x = values[0]
     if reads_everything(params["key"], x.shape):
         return x
@@ -337,12 +362,12 @@ def _placed(
 
 @sparse("embed")
 def embed(op: Op, values: Values, params: Params) -> Any:
-    """The adjoint of `index_basic`: entries put back where the key reads them."""
+    """Kernel of the adjoint of ``x[key]``: entries are put back at the places that the key reads."""
     return embedded(values[0], params["key"], params["shape"])
 
 
 def embedded(g: Sparse, key: Key, shape: Shape) -> Any:
-    """Entries put where a key reads them."""
+    """Value of shape ``shape`` with the entries of g at the places that ``key`` reads."""
     part = sparse_slices.embed(g, key, shape)
     if part is not NotImplemented:
         return part
@@ -365,7 +390,9 @@ def embedded(g: Sparse, key: Key, shape: Shape) -> Any:
 
 @sparse("gather")
 def gather(op: Op, values: Values, params: Params) -> Any:
-    """Whole slices stay sparse; entries at index arrays for all sparse axes are strided."""
+    """Kernel of `gather`, the read at index arrays: strided if they index all sparse axes, else sparse
+    slices.
+    """
     x, *indices = values
     axes = params["axes"]
     if not is_sparse(x) or any(not is_strided(i) for i in indices):
@@ -386,7 +413,7 @@ def gather(op: Op, values: Values, params: Params) -> Any:
 
 
 def _selected(x: Sparse, at: Sequence[Array], axes: Shape) -> Any:
-    """The slices at index arrays of one shape for some axes; the axes of the arrays come first."""
+    """Slices of x at index arrays of one shape on the axes ``axes``; the axes of the arrays come first."""
     lead = at[0].shape
     extents = tuple(x.shape[k] for k in axes)
     keys = addresses(np.stack([i.ravel() for i in at]), extents)
@@ -399,7 +426,10 @@ def _selected(x: Sparse, at: Sequence[Array], axes: Shape) -> Any:
 
 @sparse("scatter_add")
 def scatter_add(op: Op, values: Values, params: Params) -> Any:
-    """The adjoint of `gather` along one axis, of stored slices: they are put back, repeats are kept twice."""
+    """Kernel of the adjoint of `gather` along one axis: stored slices are put back at their places.
+
+    Slices that are put at the same place are stored twice, not added.
+    """
     g, *indices = values
     axes, shape = params["axes"], params["shape"]
     if not is_sparse(g) or len(axes) != 1 or not is_strided(indices[0]) or indices[0].ndim != 1:
@@ -417,7 +447,9 @@ def scatter_add(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("concat")
 def concat(op: Op, values: Values, params: Params) -> Any:
-    """Stored entries of all operands, each shifted to its place."""
+    """Kernel of `concat` for sparse values and zeros: the stored entries of all operands, shifted to their
+    places.
+    """
     if not all(is_sparse(v) or type(v) is Zero for v in values):
         return NotImplemented
     axis = params["axis"]
@@ -446,6 +478,11 @@ def stack(op: Op, values: Values, params: Params) -> Any:
 def _joined(
     op: Op, values: Values, params: Params, place_rows: Callable[[Array, int], Array], axes: int
 ) -> Any:
+    """Sparse value of the entries of all operands, in the layout of the first sparse one.
+
+    place_rows : gives the new coordinates of operand k, from its coordinates and k.
+    axes : the least number of sparse axes of each operand before it is placed.
+    """
     result = zeros_like_result(op, values, params)
     k = max([axes, *(v.pattern.ndim for v in values if is_sparse(v))])
     parts = [(n, with_sparse_axes(v, k)) for n, v in enumerate(values) if is_sparse(v)]

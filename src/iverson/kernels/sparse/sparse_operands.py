@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 
 
 def sparse(*families: str) -> Callable[[Kernel], Kernel]:
-    """Register a kernel for every sparse layout: those of a pattern and the values on it."""
+    """Decorator that registers a kernel for all sparse layouts, for each of the names or families of ops."""
 
     def add(kernel: Kernel) -> Kernel:
         for family in families:
@@ -46,9 +46,11 @@ def is_sparse(value: LayoutValue | complex) -> TypeIs[Sparse]:
 
 
 def read(value: Any, pattern: Pattern, shape: Shape) -> Any:
-    """An operand's entries at the stored entries of a pattern of the result: (count, *dense axes).
+    """Entries of an operand, broadcast to ``shape``, at the entries of ``pattern``: (count, *dense axes).
 
-    Scalars and arrays of rank 0 stay as they are. Entries that are not stored are 0.
+    Entries that the operand does not store are 0. Numbers and arrays of rank 0 are returned unchanged.
+
+    shape : the shape of the result, to which the pattern belongs.
     """
     if isinstance(value, Sparse):
         source = value.pattern
@@ -87,7 +89,7 @@ def _read_sparse(value: Sparse, pattern: Pattern, shape: Shape) -> Array:
 
 
 def _read_box(x: Box, pattern: Pattern) -> Array:
-    """The entries at a pattern that lie inside of the box, 0 for others; the box is never made dense."""
+    """Entries of a box at the entries of ``pattern``, 0 outside of the box; the box is never made dense."""
     k = pattern.ndim
     start, stop = (np.array(c[:k])[:, None] for c in (x.region.start, x.region.stop))
     inside = ((pattern.coordinates >= start) & (pattern.coordinates < stop)).all(axis=0)
@@ -100,14 +102,20 @@ def _read_box(x: Box, pattern: Pattern) -> Array:
 
 
 def _projected(shape: Shape, pattern: Pattern) -> Array:
-    """For each entry of a pattern, the address of the entry that an operand of a shape is stretched from."""
+    """For each entry of ``pattern``, the address of the entry of an operand that is broadcast to it.
+
+    shape : of the operand before it is broadcast.
+    """
     at = pattern.coordinates[pattern.ndim - len(shape) :]
     axes = [k for k, n in enumerate(shape) if n != 1]
     return addresses(at[axes], tuple(shape[k] for k in axes))
 
 
 def _found(value: Sparse, keys: Array, *within: Array) -> Array:
-    """The entries at addresses, of slices those at indices within: 0 for those not stored."""
+    """Entries of ``value`` at the addresses ``keys`` on its sparse axes; 0 for entries that are not stored.
+
+    within : indices on the first dense axes; without them, whole slices are returned.
+    """
     if not value.pattern.count:
         return np.zeros((keys.size, *value.dense_shape[len(within) :]), value.dtype)
     at, there = value.pattern.find(keys)
@@ -118,7 +126,7 @@ def _found(value: Sparse, keys: Array, *within: Array) -> Array:
 
 
 def broadcast(value: Sparse, shape: Shape) -> Any:
-    """A sparse value stretched to a shape: its entries repeated along the axes it lacks."""
+    """Sparse value broadcast to ``shape``: its entries are repeated along the axes that it lacks."""
     if value.shape == shape:
         return value
     lead = len(shape) - len(value.shape)
@@ -140,15 +148,21 @@ def broadcast(value: Sparse, shape: Shape) -> Any:
 
 
 def sparse_only(value: Sparse) -> Any:
-    """A value without dense trailing axes."""
+    """The same value with all axes sparse: without dense trailing axes."""
     return with_sparse_axes(value, len(value.shape))
 
 
 def moved(
     value: Sparse, shape: Shape, indices: Array, entries: Array | None = None, distinct: bool = True
 ) -> Any:
-    """A value with other coordinates: in its own layout where that can hold it, else in COO, else (without
-    sparse axes) strided. With its own, it is on the same pattern."""
+    """Value of shape ``shape`` with the entries of ``value`` at the coordinates ``indices``.
+
+    It is in the value's own layout if that can store it, else in COO; without sparse axes it is strided. If
+    ``indices`` are the coordinates of the value's own pattern, the result is on this pattern.
+
+    entries : other entries in place of the value's.
+    distinct : False if some new coordinates may be equal.
+    """
     entries = value.entries if entries is None else entries
     k = len(indices)
     if indices is value.pattern.coordinates:

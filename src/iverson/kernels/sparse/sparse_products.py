@@ -50,7 +50,7 @@ _CHUNK = 1 << 16
 
 
 def to_scipy(x: Sparse, layout: str = "csr") -> Any:
-    """A SciPy sparse array in CSR or CSC on x's own buffers where its layout allows."""
+    """SciPy sparse array in CSR or CSC; it uses x's own buffers if x has this layout."""
     pattern, source = converted_csr(x, layout)
     # SciPy's checks of the structure are made once per pattern; each call gets its own array on it.
     matrix = copy(pattern.once("scipy", lambda: _structure(pattern, layout)))
@@ -68,6 +68,7 @@ def _structure(pattern: CompressedPattern, layout: str) -> Any:
 
 
 def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, Any]:
+    """Pattern of x in ``layout``, and the order of x's entries on it (None if they are in order already)."""
     if x.pattern.layout == layout:  # most are, and a call costs as much as a small product
         return x.pattern, None
     pattern, source = converted(coalesced(x).pattern, layout)
@@ -77,7 +78,11 @@ def converted_csr(x: Sparse, layout: str = "csr") -> tuple[CompressedPattern, An
 
 @sparse("matmul")
 def matmul(op: Op, values: Values, params: Params) -> Any:
-    """Sparse times sparse stays sparse. Batches, of sparse or of dense matrices, are one product each."""
+    """Kernel of `matmul`: sparse times sparse is sparse, a product with a dense factor is dense.
+
+    A batch of matrices is multiplied as one matrix. If the sparse matrix has a dense axis, the result can be
+    sparse also for a dense factor.
+    """
     sparse_a, sparse_b = isinstance(values[0], Sparse), isinstance(values[1], Sparse)
     a: Any = values[0] if sparse_a or is_strided(values[0]) else to_strided(values[0])
     b: Any = values[1] if sparse_b or is_strided(values[1]) else to_strided(values[1])
@@ -106,7 +111,7 @@ def _report(multiply_adds: int) -> None:
 
 
 def _sparse_times(a: Sparse, b: Sparse, dtype: DTypeLike) -> Any:
-    """Sparse matrices times sparse ones, in CSR."""
+    """Product of sparse matrices, or batches of them, in CSR and in the dtype ``dtype``."""
 
     def product(a: Sparse, b: Sparse) -> Any:
         if a.shape[1] > 4 * (a.pattern.count + b.pattern.count) + 1024:
@@ -122,10 +127,11 @@ def _sparse_times(a: Sparse, b: Sparse, dtype: DTypeLike) -> Any:
 
 
 def _csr_product(lhs: csr_array, rhs: csr_array) -> tuple[Array, Array, Array]:
-    """The row starts, columns and entries of a product of two SciPy matrices in CSR, rows in order.
+    """Row starts, columns and entries of the product of two SciPy matrices in CSR; entries of a row are in
+    order.
 
     SciPy's loop leaves out entries whose terms add up to 0. Here they are stored: which entries a product has
-    follows from patterns, as that of all other ops does.
+    follows from patterns, as it does for all other ops.
     """
     loops, (m, n) = counting_sorts.loops(), (lhs.shape[0], rhs.shape[1])
     structure = lhs.indptr, lhs.indices, rhs.indptr, rhs.indices
@@ -153,8 +159,11 @@ def _csr_product(lhs: csr_array, rhs: csr_array) -> tuple[Array, Array, Array]:
 
 
 def _meeting(a: Sparse, b: Sparse) -> tuple[Any, Any]:
-    """Two matrices with the same product, without the columns (rows) for which the second has an empty row:
-    there may be far more of these than entries."""
+    """Smaller matrices with the same product: only the columns of a, and rows of b, at which b's row is not
+    empty.
+
+    The extent that they share may be far larger than the number of entries.
+    """
     (rows, across), (along, columns) = a.pattern.coordinates, b.pattern.coordinates
     occupied, numbers = np.unique(along, return_inverse=True)
     at = np.searchsorted(occupied, across)
@@ -188,10 +197,12 @@ def _transposed(x: Sparse | Array) -> Any:
 
 
 class _Matrices(entry_rules.StoredMatrices):
-    """Sparse values and arrays."""
+    """The operations of `entry_rules` on sparse values and arrays."""
 
     def times(self, s: Sparse, b: Array) -> Array:
-        """By rows, in compiled loops where they are worth it, else in SciPy's."""
+        """Product of sparse and strided matrices by rows: in a compiled loop if that pays, else in SciPy's
+        loops.
+        """
         if not len(s.shape) == b.ndim == 2:
             return sparse_batches.times(s, b, self.times)
         width, count = b.shape[1], s.pattern.count
@@ -224,19 +235,19 @@ class _Matrices(entry_rules.StoredMatrices):
         return out
 
     def times_at(self, s: Sparse, b: Array, places: Pattern) -> Array:
-        """A sum over the stored entries of each row."""
+        """Entries of ``s @ b`` at ``places``: sums over the stored entries of each row of s."""
         return _row_sums(s, b.swapaxes(0, 1), places)
 
     def turned(self, s: Sparse) -> Any:
-        """On the pattern's transpose."""
+        """Transpose of s; the pattern keeps its own transpose."""
         return _turned(s)
 
     def transposed(self, x: Array) -> Array:
-        """A view."""
+        """Transpose of x: a view."""
         return np.swapaxes(x, -1, -2)
 
     def turned_places(self, places: Pattern) -> Pattern:
-        """The pattern's transpose."""
+        """Transpose of the pattern ``places``."""
         return places.permuted((1, 0))
 
 
@@ -244,20 +255,24 @@ MATRICES = _Matrices()
 
 
 def _is_first(pattern: CooPattern) -> bool:
-    """True at the first product with a pattern that is not converted to CSR yet: the second one converts it,
-    and walks a line at a time."""
+    """True at the first call with a pattern for which no conversion to CSR is kept; the call is noted.
+
+    The second product converts the pattern, and then walks a line at a time.
+    """
     return ("converted", "csr", None) not in pattern._facts and not _is_again(pattern, "multiplied")
 
 
 def _is_again(pattern: Pattern, fact: str) -> bool:
-    """True from the second call with the same pattern and ``fact`` on."""
+    """Note ``fact`` on the pattern, and return True if it was there before."""
     is_repeat = fact in pattern._facts
     pattern._facts[fact] = True
     return is_repeat
 
 
 def _times_unsorted(s: Sparse, b: Array) -> Array:
-    """A product entry by entry, as they are stored: repeats need not be added up first."""
+    """Product of a COO matrix and b, entry by entry as they are stored: repeated entries are not added up
+    first.
+    """
     (rows, columns), width = s.pattern.indices, b.shape[1]
     if work.active.count:
         _report(s.pattern.count * width)
@@ -277,7 +292,11 @@ _WIDE = 8
 
 
 def _worth_turning(pattern: Pattern, width: int) -> bool:
-    """True if a product walks rows. To turn columns into rows costs about a product: the second does it."""
+    """True if a product should walk rows, for which a pattern in CSC has to be converted.
+
+    The conversion costs about as much as a product. A pattern in CSC is converted at the second call for it,
+    if b has enough columns (``width``).
+    """
     return pattern.layout != "csc" or (width >= _WIDE and _is_again(pattern, "multiplied by columns"))
 
 
@@ -319,7 +338,11 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
 @sparse("sampled_product")
 @register("sampled_product", Box)
 def sampled_sparse(op: Op, values: Values, params: Params) -> Any:
-    """The sampled product with a sparse factor: a sum over its stored entries, or a sparse product, read."""
+    """Kernel of `sampled_product` for a sparse factor or a box: only the terms of stored entries are
+    computed.
+
+    A box is made strided.
+    """
     a: Any
     b: Any
     a, b = (sparse_only(x) if is_sparse(x) else to_strided(x) for x in values)
@@ -339,7 +362,7 @@ def sampled_sparse(op: Op, values: Values, params: Params) -> Any:
 
 
 def _read_product(a: Sparse, b: Sparse, pattern: Pattern) -> Array:
-    """The entries of a product of sparse matrices at a pattern."""
+    """Entries of the product of two batches of sparse matrices, at ``pattern``."""
     batch = pattern.shape[:-2]
     a, b = (coalesced(sparse_batches.on_diagonal(broadcast(x, (*batch, *x.shape[-2:])))) for x in (a, b))
     flat_pattern = diagonal(pattern)
@@ -348,7 +371,7 @@ def _read_product(a: Sparse, b: Sparse, pattern: Pattern) -> Array:
 
 
 def _rows_read(a: Sparse, b: Sparse, pattern: Pattern) -> Array:
-    """The entries of a sparse product at a pattern, read from SciPy's products of some rows at a time."""
+    """Entries of ``a @ b`` at ``pattern``, read from SciPy's sparse products of a chunk of rows at a time."""
     lhs, rhs = to_scipy(a), to_scipy(b)
     m, n = pattern.shape
     out = np.zeros(pattern.count, np.result_type(a.dtype, b.dtype))
@@ -398,9 +421,9 @@ def _row_sums(s: Sparse, rows: Array, pattern: Pattern) -> Array:
 def solved(
     op: Op, values: Values, params: Params, each: Callable[[Sparse], Callable[[Sparse, Array], Array]]
 ) -> Any:
-    """A x = b with a sparse A; a batch is one matrix with its matrices on the diagonal.
+    """Solution x of ``a @ x = b`` for a sparse a; a batch is one matrix with the batch on its diagonal.
 
-    each : of A, without duplicates, the function of one such matrix and strided columns that solves.
+    each : from a without repeated entries, gives a function that solves for one matrix and strided columns.
     """
     a, b = values
     if not is_sparse(a):
@@ -415,7 +438,9 @@ def solved(
 
 @sparse("solve")
 def solve(op: Op, values: Values, params: Params) -> Any:
-    """By SciPy's SuperLU: the factors of a matrix serve every solve with it, and those with its transpose."""
+    """Kernel of `solve`, by SuperLU: the factors serve later solves with the same matrix, or with its
+    transpose.
+    """
 
     def each(a: Sparse) -> Callable[..., Any]:
         factors, how = factors_for(a, zeros_like_result(op, values, params).dtype)
@@ -426,7 +451,10 @@ def solve(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("slogdet")
 def slogdet(op: Op, values: Values, params: Params) -> Any:
-    """The sign and log of a sparse determinant, from the factors that serve solves: P A Q = L U."""
+    """Kernel of `slogdet`: sign and logarithm of the determinant, from the LU factors that solves use.
+
+    The sign is 0 and the logarithm -inf for a singular matrix.
+    """
     (a,) = values
     if len(a.shape) != 2:
         return NotImplemented
@@ -459,14 +487,17 @@ def _parity(order: Array) -> int:
 
 
 def factors_for(a: Sparse, dtype: DTypeLike, operation: str = "solve") -> tuple[Factors, str]:
-    """The factors of a matrix or a batch of them that serve a solve in a dtype, and which solve of theirs."""
+    """Factors of a matrix, or of a batch of them, for a solve in ``dtype``, and the argument ``how`` of their
+    solve.
+    """
     return factors_of(a, dtype, lambda: to_scipy(sparse_batches.on_diagonal(a), "csc"), operation)
 
 
 def solve_triangular(a: Array, b: Array, *, lower: bool, check: bool) -> Array:
-    """x with T x = b, for the lower or upper triangles T of matrices a.
+    """Solution x of ``T x = b``, where T is the lower or upper triangle of a, for each matrix of a batch.
 
-    BLAS divides by the diagonal unchecked. It takes matrices by columns, so it solves x^T T^T = b^T.
+    BLAS divides by the diagonal unchecked; with ``check``, a zero there raises LinearAlgebraError. BLAS takes
+    matrices by columns, so that it solves ``x^T T^T = b^T``.
     """
     x = np.empty(b.shape, dtypes.to_inexact(dtypes.result_type(a, b)))
     if not b.size:
@@ -485,7 +516,7 @@ def solve_triangular(a: Array, b: Array, *, lower: bool, check: bool) -> Array:
 
 
 def _substituted(a: Array, b: Array, x: Array, lower: bool) -> Array:
-    """The triangular solve of many small matrices: row after row of all of them at once."""
+    """Triangular solve of many small matrices, into x: row after row, each for all matrices at once."""
     n = a.shape[-1]
     for i in range(n) if lower else reversed(range(n)):
         solved_rows = slice(0, i) if lower else slice(i + 1, n)
@@ -496,7 +527,7 @@ def _substituted(a: Array, b: Array, x: Array, lower: bool) -> Array:
 
 @sparse("solve_triangular")
 def solve_sparse_triangular(op: Op, values: Values, params: Params) -> Any:
-    """The triangular solve with a sparse matrix: SciPy substitutes along its stored entries."""
+    """Kernel of `solve_triangular` for one sparse matrix: SciPy substitutes along its stored entries."""
     a, b = values
     result = zeros_like_result(op, values, params)
     if not is_sparse(a) or len(result.shape) != 2:

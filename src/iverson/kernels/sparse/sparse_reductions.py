@@ -35,11 +35,14 @@ DType = np.dtype[Any]
 
 @dataclass(frozen=True)
 class Lines:
-    """The stored entries of a pattern by the line they are in, then by their position in it.
+    """The stored entries of a pattern, ordered by the line that they are in, then by their position in it.
 
-    order : the entries in this order; ``starts`` and ``counts`` are those of the lines that store any.
-    ids : the row-major addresses of these lines; ``position`` of each entry (in order) in its line.
-    extents, axes : of the lines, and the axes that they are numbered by; ``length`` : of each line.
+    order : the entries in this order.
+    ids, starts, counts : for each line that stores an entry, its row-major address, the first of its entries
+        (in order), and their number.
+    position : the place of each entry (in order) in its line.
+    axes, extents : the axes that number the lines, and the extents of these axes.
+    length : the number of entries of a line, stored or not.
     """
 
     order: Array | slice
@@ -58,25 +61,25 @@ class Lines:
         return is_full
 
     def reduced(self, ufunc: np.ufunc, entries: Array) -> Array:
-        """Entries, in order, combined by line."""
+        """Result of ``ufunc`` on the entries of each line; ``entries`` are in order."""
         if not self.ids.size:
             return entries[:0]
         return np.asarray(ufunc.reduceat(entries, self.starts))
 
     def repeated(self, by_line: Array) -> Array:
-        """For each entry, in order, the value of its line."""
+        """Value of its line, for each entry in order."""
         values: Array = np.repeat(by_line, self.counts)
         return values
 
     @property
     def gaps(self) -> Array:
-        """The first place of each line that is not stored; its length where there is none."""
+        """First place of each line that is not stored; the number of its entries if there is none."""
         rank = np.arange(self.position.size) - self.repeated(self.starts)
         return self.reduced(np.minimum, np.where(self.position != rank, rank, self.repeated(self.counts)))
 
 
 def lines_of(pattern: Pattern, axis: Shape) -> Lines:
-    """The lines along axes of a pattern of distinct entries."""
+    """Lines along the axes ``axis`` of a pattern that stores entries once; the pattern keeps them."""
     lines: Lines = pattern.once(("lines", axis), lambda: _lines_of(pattern, axis))
     return lines
 
@@ -96,7 +99,11 @@ def _lines_of(pattern: Pattern, axis: Shape) -> Lines:
 
 
 def _of_keys(keys: Array, length: int, axes: Shape, extents: Shape) -> Lines:
-    """Lines of this length, by the number of each entry: that of its line times the length, and its place."""
+    """Lines of length ``length``, from a key for each entry: the address of its line times the length, plus
+    its place.
+
+    axes, extents : as in `Lines`.
+    """
     order: Array | slice = slice(None)
     if (keys[1:] < keys[:-1]).any():
         keys, order = counting_sorts.in_order(keys)
@@ -109,14 +116,17 @@ def _of_keys(keys: Array, length: int, axes: Shape, extents: Shape) -> Lines:
 
 
 def _prepared(x: Sparse, axis: Shape) -> tuple[Lines, Array]:
-    """The lines of a value along axes, and its entries in their order."""
+    """Lines of x along the axes ``axis``, and x's entries in the order of these lines."""
     x = coalesced(sparse_only(x))
     lines = lines_of(x.pattern, axis)
     return lines, x.entries[lines.order]
 
 
 def _by_line(x: Sparse, lines: Lines, results: Array, shape: Shape, empty: float) -> Any:
-    """A result per line, ``empty`` for lines without entries: strided, unless most of very many are 0."""
+    """Value of shape ``shape`` with a result for each line, and ``empty`` for lines that store no entry.
+
+    results : for the lines that store an entry. The value is strided, unless most of very many lines are 0.
+    """
     count = prod(lines.extents)
     if empty or count <= max(FEW_LINES, 4 * lines.ids.size):
         out = np.full(count, empty, results.dtype) if empty else np.zeros(count, results.dtype)
@@ -130,9 +140,10 @@ N = ArrayOps()
 
 
 class LinesOfEntries(StoredLines):
-    """Lines that store any entry, in order, for entries in order, as numbers of a dtype.
+    """The lines of `Lines`, for the rules of reductions; entries are arrays in the order of the lines.
 
-    full : how many entries each line has, if not the length of all.
+    dtype : of the numbers of entries (``number``).
+    full : the number of entries of each line, if they are not all of the same length.
     """
 
     N = N
@@ -145,7 +156,7 @@ class LinesOfEntries(StoredLines):
 
     @property
     def gap(self) -> Array:
-        """The first place of each line that is not stored; its length where there is none."""
+        """First place of each line that is not stored; its length if there is none."""
         return self._lines.gaps
 
     def summed(self, entries: Array) -> Array:
@@ -165,13 +176,13 @@ _COMBINED = {"max": np.maximum, "min": np.minimum, "prod": np.multiply}
 
 
 def _in_real(dtype: DType) -> DType:
-    """The dtype of numbers of entries beside values of a dtype."""
+    """Real dtype for numbers of entries that are combined with values of ``dtype``."""
     return dtype if dtype.kind == "f" else dtypes.real_of(dtypes.to_inexact(dtype))
 
 
 @sparse(*RULES)
 def of_lines(op: Op, values: Values, params: Params) -> Any:
-    """A reduction of the entries of each line, by the rule that compiled graphs have too."""
+    """Kernel of the reductions in `RULES`, by the rules that compiled graphs use too."""
     x, along = values[0], params["axis"]
     axis = tuple(range(len(x.shape))) if along is None else (along,) if isinstance(along, int) else along
     _, rule, empty = RULES[op.name]
@@ -191,7 +202,10 @@ def of_lines(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("cross_entropy")
 def cross_entropy(op: Op, values: Values, params: Params) -> Any:
-    """By the rule that compiled graphs have too; of an example that stores no score, log of the classes."""
+    """Kernel of `cross_entropy`, by the rule that compiled graphs use too.
+
+    The loss of an example that stores no score is the logarithm of the number of classes.
+    """
     x, classes = values
     if not is_strided(classes) or x.dtype.kind != "f":
         return NotImplemented
@@ -206,7 +220,7 @@ def cross_entropy(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("segment_max")
 def segment_max(op: Op, values: Values, params: Params) -> Any:
-    """The largest of the slices in each segment, where entries that are not stored are 0."""
+    """Kernel of `segment_max`: entries that are not stored are zeros; -inf for a segment without slices."""
     x, ids = values
     if not is_strided(ids) or x.dtype.kind != "f":
         return NotImplemented
@@ -225,8 +239,12 @@ def segment_max(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("extremum_shares")
 def extremum_shares(op: Op, values: Values, params: Params) -> Any:
-    """The shares of the stored entries, and of all entries of lines in which zeros that are not stored have
-    one: a few such lines are stored, more are dense by definition."""
+    """Kernel of `extremum_shares`: the share of each entry in the extremum of its line, 1/n for n equal
+    entries.
+
+    In lines in which zeros that are not stored have a share, all entries get one. If these lines are few,
+    they are stored as a whole; otherwise the result is dense, with a warning.
+    """
     x, axis = coalesced(sparse_only(values[0])), params["axis"]
     lines, top, of_lines = _shares(x, axis, params["largest"])
     count = prod(lines.extents)
@@ -253,6 +271,7 @@ WHOLE_LINES = 8
 
 
 def _dense_shares(op: Op, x: Sparse, params: Params) -> Array:
+    """Warn that the gradient of an extremum is dense, and compute it on a strided copy of x."""
     warn(
         f"{'max' if params['largest'] else 'min'}: the gradient of a sparse tensor of shape {x.shape} is "
         "dense by definition: in many lines the extremum is a 0 that is not stored, and each has a share "
@@ -265,28 +284,35 @@ def _dense_shares(op: Op, x: Sparse, params: Params) -> Array:
 
 @sparse("extremum_shares_at")
 def extremum_shares_at(op: Op, values: Values, params: Params) -> Any:
-    """The shares at the entries of a pattern."""
+    """Kernel of `extremum_shares_at`: the shares in the extremum at the entries of a pattern."""
     x, axis, pattern = coalesced(sparse_only(values[0])), params["axis"], params["pattern"]
     lines, top, of_lines = _shares(x, axis, params["largest"])
     return _at(x, lines, top, of_lines, pattern).reshape(pattern.stored_shape)
 
 
 def _shares(x: Sparse, axis: Shape, largest: bool) -> tuple[Lines, Array, Array]:
-    """The lines that store any entry, their extrema, and the share of each entry that attains it."""
+    """Lines that store an entry, their extrema, and for each line the share of an entry that attains the
+    extremum.
+    """
     lines = lines_of(x.pattern, axis)
     return lines, *shares(LinesOfEntries(lines, x.dtype), x.entries[lines.order], largest)
 
 
 def _of_entries(x: Sparse, lines: Lines, top: Array, share: Array) -> Array:
-    """The share of each stored entry."""
+    """Share of each stored entry of x in the extremum of its line.
+
+    top, share : for each line, its extremum, and the share of an entry that attains it.
+    """
     out = np.empty(x.pattern.count, x.dtype)
     out[lines.order] = share_of_each(N, x.entries[lines.order], *map(lines.repeated, (top, share)))
     return out
 
 
 def _at(x: Sparse, lines: Lines, top: Array, share: Array, pattern: Pattern) -> Array:
-    """The shares at the entries of a pattern, of zeros that are not stored among them: in lines without
-    entries, all have one."""
+    """Shares in the extremum at the entries of ``pattern``, also of zeros that x does not store.
+
+    In lines without stored entries, all entries have a share. For ``top`` and ``share`` see `_of_entries`.
+    """
     number = addresses(pattern.coordinates[list(lines.axes)], lines.extents)
     line = np.searchsorted(lines.ids, number)
     line[line == lines.ids.size] = 0

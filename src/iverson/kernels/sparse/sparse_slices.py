@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 
 def plain(x: Sparse) -> bool:
-    """True if a value is one matrix of numbers in CSR or CSC."""
+    """True if x is one matrix in CSR or CSC whose entries are numbers, not slices."""
     return is_plain(x.pattern) and not x.dense_shape
 
 
@@ -37,7 +37,7 @@ def is_plain(pattern: Pattern) -> TypeGuard[CompressedPattern]:
 
 
 def ends_of(key: Key) -> Ends | None:
-    """The box that a key of two slices of step 1 reads."""
+    """Bounds of rows and of columns that a key reads, if it is two slices of step 1; else None."""
     if len(key) != 2:
         return None
     rows, columns = key
@@ -47,14 +47,14 @@ def ends_of(key: Key) -> Ends | None:
 
 
 def _of_sparse_axes(key: Key, dense: Shape) -> Key | None:
-    """The part of a key for sparse axes, if it reads all of the dense axes after them."""
+    """Part of a key for the sparse axes, if the key reads all of the dense axes after them; else None."""
     lead = len(key) - len(dense)
     is_full = all(a == slice(0, n, 1) for a, n in zip(key[lead:], dense, strict=True))
     return key[:lead] if is_full else None
 
 
 def cut(x: Sparse, key: Key) -> Any:
-    """x[key] for a box, and for one whole line; NotImplemented for others."""
+    """Value of ``x[key]``, if the key reads a box or one whole line; else NotImplemented."""
     sparse_key = _of_sparse_axes(key, x.dense_shape)
     if sparse_key is None or not is_plain(x.pattern):
         return NotImplemented
@@ -69,7 +69,7 @@ def cut(x: Sparse, key: Key) -> Any:
 
 
 def _line(key: Key, pattern: CompressedPattern) -> int | None:
-    """The number of the line that a key reads, if it reads one and the whole of it."""
+    """Number of the line that a key reads, if it reads the whole of a single line; else None."""
     if len(key) != 2 or key[1 - pattern.axis] != slice(0, pattern.shape[1 - pattern.axis], 1):
         return None
     k = key[pattern.axis]
@@ -77,7 +77,10 @@ def _line(key: Key, pattern: CompressedPattern) -> int | None:
 
 
 def embed(g: Sparse, key: Key, shape: Shape) -> Any:
-    """The adjoint of `cut`; NotImplemented for keys of neither a box nor the line that g was cut from."""
+    """Value of shape ``shape`` with g at the key: the adjoint of `cut`.
+
+    The result is NotImplemented if the key is not that of a box, nor that of the line that g was cut from.
+    """
     sparse_key = _of_sparse_axes(key, g.dense_shape)
     if sparse_key is None:
         return NotImplemented
@@ -94,7 +97,10 @@ def embed(g: Sparse, key: Key, shape: Shape) -> Any:
 
 
 def concat(values: list[Sparse], axis: int, shape: Shape, dtype: DTypeLike) -> Any:
-    """Matrices of one layout beside each other; NotImplemented for others."""
+    """Concatenation of matrices that all are in CSR, or all in CSC, along ``axis``; else NotImplemented.
+
+    It is NotImplemented too if a pattern occurs twice.
+    """
     patterns = [x.pattern for x in values]
     if (
         not all(map(is_plain, patterns))
@@ -113,8 +119,11 @@ def concat(values: list[Sparse], axis: int, shape: Shape, dtype: DTypeLike) -> A
 
 
 def lines(x: Sparse, chosen: Array, axis: int) -> Any:
-    """Some rows (axis 0) or columns (1) of a matrix, in the order given, as the first axis of the result; on
-    the same pattern while that lives."""
+    """Rows (axis 0) or columns (1) with the numbers ``chosen``, in this order, as the first axis of the
+    result.
+
+    Equal numbers give the same pattern while it lives.
+    """
     pattern: Any = x.pattern
     key = axis, chosen.size, hash(chosen.tobytes())
     table: StillUsed[Any] = pattern.once("chosen lines", StillUsed)
@@ -139,9 +148,15 @@ def lines(x: Sparse, chosen: Array, axis: int) -> Any:
 
 
 def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape, held: bool = False) -> Any:
-    """The adjoint of `lines`, for entries on the pattern of its result: added at the positions that they come
-    from, on the pattern that `lines` read, or (``held``) on the part of it that it read. NotImplemented for
-    other patterns."""
+    """Adjoint of `lines`: entries of g, on a pattern that `lines` made, added at the positions that they come
+    from.
+
+    The result is on the pattern that `lines` read or, if ``held`` is True, on the part of it that was read.
+    It is NotImplemented for all other patterns and arguments.
+
+    chosen, axis : the arguments of `lines`.
+    shape : of the matrix that `lines` read.
+    """
     if g.pattern.lines_of is None:
         return NotImplemented
     reference, numbers, of, at = g.pattern.lines_of
@@ -163,12 +178,13 @@ def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape, held: bool = Fa
 
 
 def diagonal(x: Sparse, offset: int) -> Any:
-    """The stored entries of a diagonal, by a search in each line; their positions are kept on the pattern."""
+    """Stored entries of a diagonal as a COO vector; their positions are kept on the pattern."""
     pattern, at = x.pattern.once(("diagonal", offset), lambda: _diagonal(x.pattern, offset))
     return pattern.value(x.values[at])
 
 
 def _diagonal(pattern: CompressedPattern, offset: int) -> tuple[CooPattern, Array]:
+    """Pattern of a diagonal, by a search in each line, and the positions of its entries in ``pattern``."""
     n, m = pattern.grid[pattern.axis], pattern.grid[1 - pattern.axis]
     at = counting_sorts.diagonal(n, m, pattern.indptr, pattern.indices, -offset if pattern.axis else offset)
     indices = (at != 0).nonzero()[0]  # of flags, many times as fast as of numbers
@@ -179,7 +195,9 @@ def _diagonal(pattern: CompressedPattern, offset: int) -> tuple[CooPattern, Arra
 
 
 def embedded(pattern: Pattern, offset: int, shape: Shape) -> CooPattern:
-    """The pattern of matrices with entries on a diagonal, as the last axis of a pattern says; kept on it."""
+    """Pattern of matrices of shape ``shape`` with the last axis of ``pattern`` on a diagonal; ``pattern``
+    keeps it.
+    """
     result: CooPattern = pattern.once(("embedded", offset, shape), lambda: _embedded(pattern, offset, shape))
     return result
 
@@ -197,7 +215,10 @@ def _embedded(pattern: Pattern, offset: int, shape: Shape) -> CooPattern:
 
 
 def entries_at(x: Sparse, at: list[Array]) -> Array:
-    """The entries at rows and columns."""
+    """Entries of x at pairs of a row and a column; 0 if not stored.
+
+    at : the array of rows and that of columns.
+    """
     pattern = x.pattern
     n, m = x.shape if pattern.axis == 0 else x.shape[::-1]
     lines = at if pattern.axis == 0 else at[::-1]
