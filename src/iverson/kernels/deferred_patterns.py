@@ -256,6 +256,11 @@ class Computed(Origin):
         self._parts: Sequence[Any] = parts
 
     def _find(self) -> Stored:
+        """Pattern of the result, from the patterns of the operands.
+
+        It is None if the result is not sparse for any entries, and `UNKNOWN` if it depends on entries or on
+        an operand whose pattern is not known.
+        """
         operand_patterns = list(map(stored_once, self._of))
         if UNKNOWN in operand_patterns:
             with_none = [
@@ -324,8 +329,8 @@ class Computed(Origin):
         """Pattern of the result for operands with ``patterns``; the pattern of an operand, if it has the same
         entries.
 
-        The result is None if it is not sparse. Raises _ByEntries if the pattern depends on the stored
-        numbers: it is another one if all of them are 0.
+        The result is None if it is not sparse. Raises _ByEntries if the pattern depends on index operands
+        that are not known, or on the stored numbers: it is another one if all of them are 0.
         """
         pattern = self._run(patterns, params, 1.5)
         places_may_be_sparse = all(self._parts[k].stored is not None for k in self._places())

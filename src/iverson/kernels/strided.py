@@ -147,6 +147,7 @@ def _product(
     multiply : the matrix product.
     of_entries : the product by broadcasting, used for a batch of columns times rows.
     """
+
     def matmul(a: Array, b: Array) -> Array:
         """Product of matrices or batches of them, counted as work.
 

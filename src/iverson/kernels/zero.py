@@ -57,7 +57,7 @@ def where(op: Op, values: Values, params: Params) -> Any:
 
 @register("add_n", Zero)
 def add_n(op: Op, values: Values, params: Params) -> Any:
-    """A sum drops its zero terms; their dtypes count."""
+    """Kernel of sums with zero terms: these are dropped, but their dtypes count for the result's."""
     terms = tuple(v for v in values if type(v) is not Zero)
     if len(terms) > 1 and any(not is_strided(v) for v in terms):
         return NotImplemented

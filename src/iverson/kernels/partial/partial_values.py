@@ -107,8 +107,8 @@ class Namespace(ABC):
 
     @abstractmethod
     def meets(self, a: Value, b: Value) -> Value:
-        """Mask of the entries of a product ``a @ b`` of conditions for which both are (or may be) true at one
-        index.
+        """Mask of the pairs (i, k) for which ``a[i, j]`` and ``b[j, k]`` are, or may be, both true for some
+        j.
         """
 
     @abstractmethod

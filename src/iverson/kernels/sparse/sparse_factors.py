@@ -113,12 +113,16 @@ def factors_of(
 
 
 def _own(dtype: DType, result_dtype: DTypeLike) -> Any:
-    """A matrix's dtype in the precision of a result: a real dtype stays real, also for a complex result."""
+    """Dtype of a matrix in the precision of a result; a real matrix stays real, also for a complex result."""
     precision = np.zeros((), result_dtype).real.dtype
     return np.result_type(precision, np.complex64) if dtype.kind == "c" else precision
 
 
 def _factorised(matrix: csc_array, operation: str) -> Any:
+    """Factors of ``matrix`` by SuperLU, counted as work; raises LinearAlgebraError for a singular matrix.
+
+    operation : the name of the function, for errors.
+    """
     from scipy.sparse.linalg import splu
 
     if work.active.count:

@@ -301,7 +301,7 @@ def _worth_turning(pattern: Pattern, width: int) -> bool:
 
 
 def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
-    """The entries of a @ b at a pattern, in the shape of its values: never all of a @ b."""
+    """Entries of ``a @ b`` at ``pattern``, in the shape of its values; never the whole product."""
     if pattern.ndim > 2:
         a, b, flat = sparse_batches.flattened(a, b, pattern, _transposed)
         return sampled_product(a, b, pattern=flat).reshape(pattern.stored_shape)

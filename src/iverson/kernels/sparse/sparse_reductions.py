@@ -239,11 +239,11 @@ def segment_max(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("extremum_shares")
 def extremum_shares(op: Op, values: Values, params: Params) -> Any:
-    """Kernel of `extremum_shares`: the share of each entry in the extremum of its line, 1/n for n equal
-    entries.
+    """Kernel of `extremum_shares`: 1/n for the n entries that attain the extremum of their line, 0 for
+    others.
 
-    In lines in which zeros that are not stored have a share, all entries get one. If these lines are few,
-    they are stored as a whole; otherwise the result is dense, with a warning.
+    A line in which zeros that are not stored attain it is stored as a whole. If these lines are too many, the
+    result is dense, with a warning.
     """
     x, axis = coalesced(sparse_only(values[0])), params["axis"]
     lines, top, of_lines = _shares(x, axis, params["largest"])
@@ -284,7 +284,7 @@ def _dense_shares(op: Op, x: Sparse, params: Params) -> Array:
 
 @sparse("extremum_shares_at")
 def extremum_shares_at(op: Op, values: Values, params: Params) -> Any:
-    """Kernel of `extremum_shares_at`: the shares in the extremum at the entries of a pattern."""
+    """Kernel of `extremum_shares_at`: the values of `extremum_shares` at the entries of a pattern."""
     x, axis, pattern = coalesced(sparse_only(values[0])), params["axis"], params["pattern"]
     lines, top, of_lines = _shares(x, axis, params["largest"])
     return _at(x, lines, top, of_lines, pattern).reshape(pattern.stored_shape)

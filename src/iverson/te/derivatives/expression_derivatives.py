@@ -30,9 +30,10 @@ def is_inexact(e: Expr) -> bool:
 
 
 def cotangents(body: Expr, g: Expr) -> dict[Read, Guarded]:
-    """The cotangent of every floating read in ``body``, given the cotangent ``g`` of its value.
+    """Cotangent of each floating read in ``body``, from the cotangent ``g`` of the value of ``body``.
 
-    The cotangent of a read is the sum over its guards of the value where the guards hold.
+    A cotangent is a map from guards (conditions) to values: the sum of each value where its guards hold.
+    Reads without a cotangent are left out.
     """
     order = postorder([body])
     active: set[Expr] = set()
@@ -71,7 +72,7 @@ def _accumulate(into: Guarded, guards: Guards, value: Expr) -> None:
 
 
 def _chosen(cotangent: Guarded) -> Guarded:
-    """A cotangent in which each two values under opposite conditions on data are merged into one select.
+    """The same cotangent, in which values under opposite conditions on data are merged into a select.
 
     ``{c, d}: v and {not c, d}: w  ->  {d}: select(c, v, w)``: otherwise n consecutive choices on data give
     2 ** n values. Guards on indices are not merged, as they exclude points.
@@ -92,7 +93,9 @@ def _chosen(cotangent: Guarded) -> Guarded:
 
 
 def _opposite(a: Guards, b: Guards) -> Expr | None:
-    """The condition on data that holds under ``a`` and fails under ``b``; None unless they are opposites."""
+    """Condition on data that holds under the guards ``a`` and fails under ``b``; None unless they are
+    opposites.
+    """
     for single, opposites in ((a, b), (b, a)):
         if len(single) == 1 and opposites and all(depends_on_data([c]) for c in (*single, *opposites)):
             (c,) = single
@@ -109,7 +112,9 @@ def _merged(cotangent: Guarded, dtype: DType) -> Guarded:
 
 
 def _shares(node: Expr, g: Expr) -> list[tuple[Expr, Guards, Expr]]:
-    """Contributions of a node's cotangent to its operands: (operand, extra guards, value)."""
+    """Contributions of a node's cotangent ``g`` to those of its operands: (operand, additional guards,
+    value).
+    """
     if isinstance(node, Select):
         c = node.condition
         return [
@@ -151,14 +156,19 @@ def _arguments(node: Apply) -> list[Any]:
 
 
 def cast_cotangent(g: Expr, dtype: DType) -> Expr:
-    """A cotangent cast to the dtype of its primal value: the real part where that dtype is real."""
+    """Cotangent ``g`` cast to ``dtype``, the dtype of its primal value; of a complex g, the real part if that
+    is real.
+    """
     if g.dtype.kind == "c" and dtype.kind != "c":
         g = apply("real", g)
     return cast(g, dtype)
 
 
 def tangent(body: Expr, tangents: Mapping[Expr, Expr]) -> Expr | None:
-    """The tangent of ``body`` given tangents of some of its reads; None where it is 0."""
+    """Tangent of ``body``, from the tangents of reads in it; None if it is 0.
+
+    tangents : by read; all other reads have the tangent 0.
+    """
     tangent_of: dict[Expr, Expr] = {}
     for node in postorder([body]):
         if not is_inexact(node):

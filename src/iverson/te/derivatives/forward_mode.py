@@ -67,7 +67,10 @@ def jvp(output: Tensor, tangents: Mapping[Input, Tensor]) -> Tensor:
 
 
 def _with_rewrites(output: Tensor) -> list[Tensor | Recurrence]:
-    """Tensors and recurrences that the output depends on, with reductions rewritten; producers first."""
+    """Tensors and recurrences from which a tangent may reach ``output``, producers first.
+
+    These include the tensors that only the statements of a rewritten reduction read.
+    """
 
     def below(unit: Tensor | Recurrence) -> list[Tensor | Recurrence]:
         statements = [s for t in computes_of(unit) for s in linear_statements(t)]
@@ -78,6 +81,9 @@ def _with_rewrites(output: Tensor) -> list[Tensor | Recurrence]:
 
 
 def _tangents(s: Statement, tangent_of: Mapping[Tensor, Tensor]) -> list[Statement]:
+    """Statements that add up the tangent of the tensor that ``s`` writes, one for each read with a known
+    tangent.
+    """
     result = []
     for read in reads_of([s.body]):
         if not is_inexact(read) or read.tensor not in tangent_of:

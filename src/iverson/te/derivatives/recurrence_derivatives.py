@@ -25,7 +25,10 @@ Adjoints = Callable[[Statement, Tensor, Collection[Tensor]], Iterable[tuple[Tens
 
 
 def reached(recurrence: Recurrence, starts: Iterable[Tensor], *, backwards: bool) -> list[Compute]:
-    """Members that depend on ``starts`` (``backwards``: that ``starts`` depend on) and those among them."""
+    """Members of the recurrence that are in ``starts`` or depend on tensors in ``starts``.
+
+    With ``backwards``: those that are in ``starts`` or on which members in ``starts`` depend.
+    """
     members = set(starts)
     reads = {
         m: {r.tensor for s in linear_statements(m) for r in reads_of([s.body])} for m in recurrence.members
@@ -41,9 +44,11 @@ def reached(recurrence: Recurrence, starts: Iterable[Tensor], *, backwards: bool
 
 
 def at_step(s: Statement, index: int, axis: Var) -> Statement:
-    """The statement with its steps counted so that ``axis`` is the one written.
+    """Statement equal to ``s``, but with the steps renumbered so that it writes at the step ``axis``.
 
     ``A[t - 1] += f(t) for 1 <= t  ->  A[t] += f(t + 1) for t < n - 1``
+
+    index : the position of the step among the indices of the write.
     """
     lag = affine_of(s.write[index]) - affine_of(axis)
     if lag.terms or not lag.const:  # data say which step: it is written before that one's turn
@@ -64,9 +69,16 @@ def adjoint_recurrence(
     adjoints: Adjoints,
     label: str,
 ) -> tuple[dict[Compute, Compute], list[tuple[Tensor, Statement, Compute]]]:
-    """The members' cotangents, and contributions to other tensors: (tensor, statement, contributing member).
+    """Cotangents of the members, which a new recurrence computes, and contributions to cotangents of other
+    tensors.
 
-    batch : leading axes of all cotangents. heads : cotangents from outside, of shape batch + member.shape.
+    A contribution is (tensor, statement, member from which it comes).
+
+    batch : leading axes of all cotangents.
+    heads : cotangents from outside, of shape batch + member.shape.
+    targets : the other tensors whose cotangents are wanted.
+    adjoints : the contributions of one statement.
+    label : the name of the output, for names of tensors.
     """
     axis = recurrence.axis
     new_recurrence = Recurrence(axis, not recurrence.reverse)
@@ -95,7 +107,10 @@ def tangent_recurrence(
     tangent_of: Mapping[Tensor, Tensor],
     tangents: Callable[[Statement, Mapping[Tensor, Tensor]], Iterable[Statement]],
 ) -> dict[Tensor, Tensor]:
-    """Tangents of the members that depend on tensors whose tangents are known."""
+    """Tangents, computed by a new recurrence, of the members that depend on tensors with a known tangent.
+
+    tangents : the statements of a tangent, from a statement and the known tangents.
+    """
     new_recurrence = Recurrence(recurrence.axis, recurrence.reverse)
     fixed = {m for m in recurrence.members if m in tangent_of}
     members = [m for m in reached(recurrence, tangent_of, backwards=False) if m not in fixed]

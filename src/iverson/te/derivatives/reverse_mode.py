@@ -125,7 +125,7 @@ def differentiate(
 
 
 def _check_override(override: Override) -> None:
-    """Raises ArgumentTypeError unless it is ``{tensor: ([deps], fn)}``."""
+    """Raise ArgumentTypeError unless ``override`` is ``{tensor: ([tensors], function)}``."""
     entries = override.items() if isinstance(override, Mapping) else [(None, override)]
     for tensor, pair in entries:
         fits = isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], (tuple, list))
@@ -139,7 +139,10 @@ def _check_override(override: Override) -> None:
 
 
 class _Reverse:
-    """One reverse pass: contributions to each tensor's cotangent, consumers first."""
+    """One reverse pass: adds up contributions to each tensor's cotangent, consumers first.
+
+    heads : the cotangent of each output; None for the Jacobian of a single output.
+    """
 
     def __init__(
         self,
@@ -186,7 +189,12 @@ class _Reverse:
                 self.step(active[0], [d for d in self.dependencies(active[0]) if d in relevant])
 
     def steps(self, recurrence: Recurrence, active: Sequence[Tensor], relevant: set[Tensor]) -> None:
-        """All steps of a recurrence back, from the members that have cotangents to its dependencies."""
+        """Step back through a whole recurrence: from its members with cotangents to the tensors that it
+        reads.
+
+        active : the members that have a cotangent and on which a target depends.
+        relevant : the tensors whose cotangents are needed.
+        """
         if self.fdiff is not None or any(t in self.override for t in recurrence.members):
             raise ArgumentError(
                 operation("differentiate"),
@@ -213,7 +221,7 @@ class _Reverse:
             self.summand(consumer, d, statements)
 
     def step(self, tensor: Tensor, deps: list[Tensor]) -> None:
-        """The single step from a tensor to its dependencies."""
+        """Step back from a tensor: add its contributions to the cotangents of ``deps``, which it reads."""
         contributions: dict[Tensor, list[Statement | Tensor]] = {}
         if tensor in self.override:
             all_deps, rule = self.override[tensor]
@@ -242,7 +250,10 @@ class _Reverse:
             self.summand(tensor, d, parts)
 
     def summand(self, consumer: Tensor, d: Tensor, parts: Sequence[Statement | Tensor]) -> None:
-        """Add a consumer's contributions to the cotangent of d; each refers to their sum, a tensor."""
+        """Add ``parts``, the contributions of ``consumer``, to the cotangent of ``d``.
+
+        Their sum is noted as a tensor in `summands`, and each of the statements refers to that tensor.
+        """
         total = self.total(d, parts, f"d{self.label}/d{d.name} by {consumer.name}")
         self.summands.setdefault(consumer, {})[d] = total
         total_stage = total if isinstance(total, Compute) else None
@@ -250,7 +261,11 @@ class _Reverse:
         self.parts.setdefault(d, []).extend(linked_parts)
 
     def checked(self, result: Tensor, dep: Tensor, argument: str) -> Tensor:
-        """A user's adjoint, of the right shape."""
+        """Return ``result``, a cotangent of ``dep`` that a user's function gave, if it is a tensor of the
+        right shape.
+
+        argument : the name of the argument with that function, for errors.
+        """
         if not isinstance(result, Tensor):
             raise ArgumentTypeError(
                 operation("differentiate"), argument, got=repr(result), expected="a tensor or None"
@@ -266,14 +281,14 @@ class _Reverse:
         return result
 
     def adjoint(self, tensor: Tensor) -> Tensor:
-        """The cotangent of a tensor whose consumers have all been stepped from."""
+        """Cotangent of a tensor, after the steps back from all of its consumers."""
         if tensor not in self.made:
             parts = self.parts.get(tensor, [])
             self.made[tensor] = self.total(tensor, parts, f"d{self.label}/d{tensor.name}")
         return self.made[tensor]
 
     def total(self, tensor: Tensor, parts: Sequence[Statement | Tensor], name: str) -> Tensor:
-        """The sum of contributions as one tensor."""
+        """Sum of contributions to the cotangent of ``tensor``, as one tensor with the name ``name``."""
         if len(parts) == 1 and isinstance(parts[0], Tensor):
             return parts[0]
         shape = (*self.batch, *tensor.shape)
@@ -282,7 +297,7 @@ class _Reverse:
 
 
 def differentiable_below(outputs: Sequence[Tensor]) -> frozenset[Tensor]:
-    """Tensors through which derivatives of the outputs pass."""
+    """Set of the tensors through which derivatives of the outputs pass, the outputs included."""
     return frozenset(tensors_in(_units_below(outputs, _dependencies)))
 
 
@@ -294,7 +309,10 @@ def _dependencies(tensor: Tensor) -> list[Tensor]:
 
 
 def _units_below(outputs: Sequence[Tensor], dependencies: Callable[[Tensor], list[Tensor]]) -> list[Unit]:
-    """Tensors and recurrences that the outputs depend on, producers first."""
+    """Tensors and recurrences on which the outputs depend, producers first.
+
+    dependencies : gives the tensors to which a tensor passes a derivative.
+    """
 
     def below(unit: Unit) -> list[Unit]:
         units = (unit_of(d) for t in tensors_in([unit]) for d in dependencies(t))
@@ -306,12 +324,13 @@ def _units_below(outputs: Sequence[Tensor], dependencies: Callable[[Tensor], lis
 def adjoint_statements(
     statement: Statement, head: Tensor | None, batch: Sequence[Extent], targets: Iterable[Tensor]
 ) -> Iterator[tuple[Tensor, Statement]]:
-    """(tensor, statement that adds to its cotangent), per read of a target and per set of guards on indices.
+    """Pairs (tensor, statement that adds to its cotangent), for each read of a target and set of guards on
+    indices.
 
     Guards on data exclude no points: they become selects, which one pass over the domain adds up.
 
-    ``head`` is the cotangent of the statement's tensor, of shape batch + out.shape; None stands for
-    the Kronecker delta.
+    head : the cotangent of the tensor that the statement writes, of shape batch + out.shape; None for the
+        Kronecker delta.
     """
     body = statement.body
     if head is None:
@@ -343,9 +362,12 @@ def adjoint_statements(
 
 
 def _by_value(adjoint: Statement, tensor: Compute, s: Statement) -> Statement:
-    """Make an adjoint read a stage's value, if it is expensive, instead of computing it again.
+    """Let the statement ``adjoint`` read the value that ``s`` computes, if that is expensive to compute
+    again.
 
     ``Y = exp(x)  ->  dx = g Y``, and ``T[i] = sum_k exp(x[i, k] - m[i])  ->  dm[i] = -g[i] T[i]``.
+
+    tensor : the tensor that ``s`` writes.
     """
     if tensor.statements != (s,) or not is_dear(s.body):
         return adjoint
@@ -370,7 +392,12 @@ def _factors(e: Expr) -> list[Expr]:
 
 
 def _in_range(read: Read, condition: Expr, where: Iterable[Expr]) -> tuple[Expr, ...]:
-    """The indices of a guarded read, 0 where the guard fails: a term 0 is added there."""
+    """Indices of a read, with 0 in place of an index that may be out of range where ``condition`` fails.
+
+    The term that is added there is 0.
+
+    where : conditions that hold at all points.
+    """
     where = tuple(where)
     return tuple(
         e if inside(e, n, where) else select(condition, e, index(0))
@@ -389,6 +416,9 @@ def _copy(tensor: Tensor) -> Statement:
 
 
 def _as_tensors(value: Tensor | Sequence[Tensor], argument: str) -> list[Tensor]:
+    """List of the tensors in ``value``, which must be one or several floating tensors; else an error is
+    raised.
+    """
     tensors: list[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
     for t in tensors:
         if not isinstance(t, Tensor):
@@ -408,6 +438,11 @@ def _as_tensors(value: Tensor | Sequence[Tensor], argument: str) -> list[Tensor]
 def _heads(
     outputs: list[Tensor], head: Tensor | Sequence[Tensor | None] | None
 ) -> list[Tensor | None] | None:
+    """List with the cotangent of each output, or None in its place; None if ``head`` is None.
+
+    Raises an error unless there is one cotangent per output, each of shape batch + output.shape with one
+    batch.
+    """
     if head is None:
         if len(outputs) > 1:
             raise ArgumentError(

@@ -20,17 +20,20 @@ from iverson.te.ir.nodes import For, If, Point, Walk
 
 @dataclass(frozen=True)
 class Chain:
-    """Loops and guards one inside the other, each with a single body, around one point."""
+    """Loops and guards, each with a single body, around one point; outermost first.
+
+    at : the values of the axes at the point.
+    """
 
     items: tuple[For | If, ...]
     at: tuple[Expr, ...]
 
 
 def exact_loops(axes: Sequence[Var], constraints: Sequence[Constraint]) -> tuple[Walk, ...] | None:
-    """Loops over exactly the points of a domain, outermost axis first; None where isl is not asked.
+    """Loops over exactly the points of a domain, outermost axis first; () if there are no points.
 
-    A loop over an axis has the axis itself as its variable; an axis that the others determine has no
-    loop, and its value is in the points. () where there are no points.
+    The variable of a loop over an axis is the axis itself; an axis that the others determine has no loop, and
+    its value is in the points. The result is None if isl is not asked because the answer may take too long.
     """
     if any(holds(c) is False for c in constraints):
         return ()
@@ -51,7 +54,9 @@ def exact_loops(axes: Sequence[Var], constraints: Sequence[Constraint]) -> tuple
 def components(
     axes: Sequence[Var], constraints: Sequence[Constraint]
 ) -> list[tuple[list[Var], list[Constraint]]]:
-    """(axes, constraints) of each group of axes that constraints tie together; other axes are left out."""
+    """Groups of axes that constraints tie together, each as (axes, constraints); axes without any are left
+    out.
+    """
     groups = tied_together(constraints, lambda c: [a for a, _ in c.form.terms])
     return [([v for v in axes if v in tied], tied_constraints) for tied, tied_constraints in groups]
 
@@ -66,6 +71,7 @@ def _asked(axes: Sequence[Var], constraints: Sequence[Constraint]) -> tuple[Walk
 
 
 def _renamed(walk: tuple[Walk, ...], names: dict[Var, Var]) -> tuple[Walk, ...]:
+    """The same walk with the variables in ``names`` replaced by axes."""
     new: dict[Expr, Expr] = dict(names.items())
     result: list[Walk] = []
     for item in walk:
@@ -95,7 +101,11 @@ def _nested(
     chains: dict[Var, Chain],
     parts: list[tuple[list[Var], list[Constraint]]],
 ) -> Walk:
-    """One nest over all axes in order; a guard is directly inside of the loops on which it depends."""
+    """One nest over all axes in their order; a guard is directly inside the innermost loop on which it
+    depends.
+
+    chains : for each axis in a group (an element of ``parts``), the loops of this group.
+    """
     values: dict[Var, Expr] = {v: v for v in axes}
     order: list[For | If] = []
     for part, _ in parts:

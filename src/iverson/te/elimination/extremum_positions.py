@@ -13,7 +13,10 @@ from iverson.te.ir.ragged_axes import bounds_in
 
 
 def together(statements: Sequence[Statement]) -> tuple[tuple[Statement, ...], dict[Tensor, Tensor]]:
-    """The statements without extrema whose positions are found as well; and by position, the extremum.
+    """Statements without each extremum that another statement finds with its position, and a map of these
+    tensors.
+
+    The map is from the tensor of positions to the tensor of extrema; one statement now writes both.
 
     ``M[i] max= f(i, k); ...; P[i] argmax= f(i, k), k  ->  P[i], M[i] argmax= k, f(i, k); ...``
     """
@@ -30,7 +33,9 @@ def together(statements: Sequence[Statement]) -> tuple[tuple[Statement, ...], di
 
 
 def _is_position_of(place: Statement, value: Statement) -> bool:
-    """True if a statement finds positions of another's extrema, for all entries and over the same points."""
+    """True if ``place`` finds the positions of the extrema of ``value``, for all entries and over the same
+    points.
+    """
     domains = place.domain, value.domain
     return (
         place.combine == f"arg{value.combine}"

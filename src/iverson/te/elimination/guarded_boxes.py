@@ -30,7 +30,11 @@ MERGED = 12
 
 
 def as_box(s: Statement) -> Statement:
-    """The statement over its guarded box, if it is a gather whose domain nearly fills the box."""
+    """The statement with its guarded box in place of its walk, if it is a gather whose domain nearly fills
+    the box.
+
+    Any other statement is returned unchanged.
+    """
     if not s.walk or s.strategy != "gather" or s.combine not in ("sum", "prod", "max", "min"):
         return s
     if not all(_fits(w, n) for w, n in zip(s.write, s.tensor.shape, strict=True)):
@@ -39,7 +43,7 @@ def as_box(s: Statement) -> Statement:
 
 
 def _needed(domain: Domain) -> Domain:
-    """The domain without conditions that follow from the others: each is a mask in every lane."""
+    """The domain without conditions that follow from the others: each condition costs a mask."""
     conditions = domain.where
     for c in domain.where if len(conditions) > 1 else ():
         remaining = tuple(x for x in conditions if x is not c)
@@ -57,9 +61,9 @@ def _fits(index: Expr, n: Extent) -> bool:
 
 
 def filling(domain: Domain) -> float:
-    """The share of the box that is in the domain, from parts that no condition ties together.
+    """Share of the points of the box that are in the domain, a number from 0 to 1.
 
-    0 where a part is too large to count. Sizes have typical values.
+    It is 0 if the points are too many to count, or depend on data. Symbolic sizes have their typical values.
     """
     if depends_on_data(domain.where):
         return 0.0
@@ -93,7 +97,7 @@ def _bounds(domain: Domain) -> list[Expr]:
 
 
 def merged(statements: Sequence[Statement]) -> list[Statement]:
-    """Statements that each add one value to nearly every entry of a tensor, as one statement.
+    """Statements in which those that each add a value to nearly every entry of a tensor are merged into one.
 
     ``T[i] += f(i) for 0 < i; T[i] += g(i)  ->  T[i] += select(0 < i, f(i), 0) + g(i)``: one pass over
     memory for all of them, which covers the tensor, so that it need not be filled with zeros before.
@@ -110,9 +114,10 @@ def merged(statements: Sequence[Statement]) -> list[Statement]:
 
 
 def whole_first(statements: Sequence[Statement]) -> list[Statement]:
-    """The statements, a sum that writes every entry of its tensor before the tensor's other sums: no fill.
+    """Statements in which a sum that writes every entry of its tensor comes before the tensor's other sums.
 
-    ``T[...] = 0; T[f(p)] += g(p); T[i] += h(i)  ->  T[i] = h(i); T[f(p)] += g(p)``
+    The tensor then need not be filled with zeros:
+    ``T[...] = 0; T[f(p)] += g(p); T[i] += h(i)  ->  T[i] = h(i); T[f(p)] += g(p)``.
     """
     result: list[Statement] = []
     for _, group in groupby(statements, key=lambda s: id(s.tensor)):
@@ -151,7 +156,7 @@ def _adds_once(s: Statement) -> bool:
 
 
 def _over_axes_of(earlier: Statement, s: Statement) -> Expr | None:
-    """The body of a statement over the axes of another; None for other points or entries."""
+    """Body of ``s`` over the axes of ``earlier``; None if both do not visit the same points and entries."""
     earlier_axes, axes = earlier.domain.axes, s.domain.axes
     alike = len(earlier_axes) == len(axes) and all(map(_of_one_range, earlier_axes, axes))
     if not alike or s.strategy != earlier.strategy:
@@ -170,9 +175,9 @@ def _of_one_range(a: Var, b: Var) -> bool:
 
 
 def _adds_to_each(s: Statement) -> bool:
-    """True if a statement's write is its axes and it writes nearly every entry.
+    """True if the indices that a statement writes are its axes, and it writes nearly every entry.
 
-    Entries of a recurrence are not counted: its guards are evaluated at all points of a step anyway.
+    For a recurrence the entries are not counted: its guards are evaluated at all points of a step anyway.
     """
     axes, shape = s.domain.axes, s.tensor.shape
     writes_axes = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
@@ -185,6 +190,7 @@ def _adds_to_each(s: Statement) -> bool:
 
 
 def _sum_of(group: Sequence[Statement]) -> Statement:
+    """One statement that adds the values of all statements in ``group``; guards become selects."""
     first = group[0]
     steps = recurrence_of(first.tensor)
     axes = tuple(

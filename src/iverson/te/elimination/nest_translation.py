@@ -37,7 +37,7 @@ class Sizes:
         self.names: dict[Expr, str] = {v: f"n_{k}" for k, v in enumerate(sizes)}
 
     def extent(self, n: Extent) -> int | str:
-        """An extent as a buffer has it: a number, or the name of a size."""
+        """Extent for a buffer: a number, or for a symbolic extent its name, a new one at first use."""
         n = normal_extent(n)
         return self.names.setdefault(n, f"n_{len(self.names)}") if isinstance(n, Expr) else as_int(n)
 
@@ -47,7 +47,7 @@ class Sizes:
 
 
 def buffer_for(t: Tensor, number: int, sizes: Sizes | None = None) -> Buffer:
-    """A new buffer for a tensor, with the tensor's name as label."""
+    """New buffer ``b{number}`` for a tensor, with the tensor's name as its label."""
     size_names = sizes or Sizes()
     return Buffer(f"b{number}", t.dtype, tuple(map(size_names.extent, t.shape)), "in", None, t.name)
 
@@ -59,8 +59,9 @@ def task_of(
     sizes: Sizes | None = None,
     outer: Mapping[Var, Expr] | None = None,
 ) -> Task:
-    """The task of a statement; ``covers`` says that it is the first to write its tensor and writes all of it.
+    """Task of a statement.
 
+    covers : True if the statement is the first that writes its tensor, and writes all of it.
     outer : variables of loops around it, as expressions of loop nests.
     """
     t = Translation(buffers, sizes, outer)
@@ -88,7 +89,11 @@ def task_of(
 
 
 def _ragged(task: Task, s: Statement, axis_vars: Sequence[Var], t: Translation) -> Task:
-    """A task over axes whose bounds depend on data: loops inside of the others, or all loops."""
+    """Task for a statement with an axis whose bounds depend on data.
+
+    Axes of the output stay axes of the task, with the loops over all other axes as its walk. If the bounds of
+    an output axis depend on data, or a guard must be evaluated further inside, all loops are written out.
+    """
     bounds, where = bounds_in(s.domain)
     output_axes = set(variables(s.write))
     if output_axes & set(bounds):
@@ -135,7 +140,12 @@ def _nested(
     where: Sequence[Expr],
     t: Translation,
 ) -> tuple[Stmt, ...]:
-    """Loops over axes inside of other loops, around the point; each guard is as far out as possible."""
+    """Loops over ``axis_vars`` around a point, for use inside of loops over ``outer``.
+
+    Each condition of ``where`` is a guard as far out as possible.
+
+    bounds : of the axes whose bounds depend on data.
+    """
     items: list[nodes.Loop | nodes.If] = []
     waiting, in_scope = list(where), set(outer)
     inside = set(axis_vars)
@@ -180,7 +190,12 @@ def phases_of(s: Statement, task: Task, buffers: Mapping[Tensor, Buffer]) -> Seq
 
 
 class Translation:
-    """Translation of te expressions to loop-nest expressions; repeated parts get names."""
+    """Translation of te expressions to loop-nest expressions.
+
+    `lets` collects the definitions of names that repeated parts get in `value`.
+
+    outer : variables of loops around it, as expressions of loop nests.
+    """
 
     def __init__(
         self,
@@ -194,7 +209,10 @@ class Translation:
         self.lets: list[Let] = []
 
     def around(self) -> Translation:
-        """A translation for expressions around the point, where the named values are not defined yet."""
+        """New translation with the same names of axes, for expressions outside of the point.
+
+        The names in `lets` are not defined there.
+        """
         other = Translation(self.buffers, self.sizes, self.outer)
         other.names = self.names
         return other
@@ -203,7 +221,7 @@ class Translation:
         return self.names.setdefault(v, f"i{len(self.names)}")
 
     def index(self, n: Extent | None) -> Expr:
-        """A bound of an axis."""
+        """Translation of a bound of an axis."""
         assert n is not None
         n = normal_extent(n)
         if isinstance(n, Expr) and n in self.sizes.names:
@@ -218,7 +236,10 @@ class Translation:
         return self.made[root]
 
     def value(self, root: Expr) -> Expr:
-        """The translation of an expression; repeated and very deep parts with safe reads get names."""
+        """Translation of an expression in which repeated and very deep parts are names, defined in `lets`.
+
+        Only parts whose reads are certain to be in bounds, or to happen anyway, get a name.
+        """
         uses: Counter[Expr] = Counter()
         harmless = _harmless(root)
         for e in postorder([root]):
@@ -239,6 +260,7 @@ class Translation:
         return self.made[root]
 
     def _node(self, e: Expr) -> Expr:
+        """Translation of one node, whose operands are translated already."""
         if isinstance(e, Const):
             return Const(e.value, e.dtype)
         if isinstance(e, Var):
@@ -324,7 +346,7 @@ def _compiles(e: Expr) -> bool:
 
 
 def as_int(n: Extent | None) -> int:
-    """An extent of a bound program."""
+    """Extent as an int; raises ArgumentError for a symbolic extent, whose sizes are not bound."""
     if isinstance(n, Const):
         n = n.value
     if not isinstance(n, (int, np.integer)):

@@ -17,9 +17,10 @@ MAX_COUNTED = 4_000_000
 
 
 def domain_size(domain: Domain) -> int | None:
-    """Number of points of a domain, counted one by one; None beyond `MAX_COUNTED` candidates or with data.
+    """Number of points of a domain, counted one by one.
 
-    Candidates are the points of the box, with each axis narrowed by single conditions.
+    Candidates are the points of the box, with each axis narrowed by single conditions. The result is None for
+    more than `MAX_COUNTED` candidates, and if bounds are symbolic or a condition depends on data.
     """
     if not all(isinstance(n, int) for v in domain.axes for n in (v.lo, v.hi)):
         return None
@@ -41,7 +42,7 @@ def domain_size(domain: Domain) -> int | None:
 def walk_size(walk: tuple[Walk, ...], outputs: Sequence[Var] = ()) -> int | None:
     """Number of times a walk reaches its innermost level; None beyond `MAX_COUNTED` loop iterations.
 
-    A guard that fails counts, unless it is inside loops over ``outputs`` only.
+    A guard that fails counts once, unless it is outside of all loops but those over ``outputs``.
     """
     budget, free = [MAX_COUNTED], frozenset(outputs)
     count = sum(_size(item, {}, budget, free) for item in walk)
@@ -49,6 +50,11 @@ def walk_size(walk: tuple[Walk, ...], outputs: Sequence[Var] = ()) -> int | None
 
 
 def _size(item: Walk, at: Mapping[Var, int], budget: list[int], free: frozenset[Var]) -> int:
+    """Number of points and failed guards of a walk's item, where outer loops have the values ``at``.
+
+    budget : its entry is lowered by the number of loop iterations; counting stops at 0.
+    free : variables of loops over outputs, as in `walk_size`.
+    """
     if isinstance(item, Point):
         return 1
     if isinstance(item, If):

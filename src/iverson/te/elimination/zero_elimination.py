@@ -79,7 +79,7 @@ ALL_SIZES = (OWN_AXES, BY_DATA, BY_STEP, BY_BOUNDS, NEARLY_ALL)
 
 
 def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
-    """The program with every statement's walk and strategy chosen; its meaning is the same.
+    """The program with a walk and a strategy for each statement; its meaning is the same.
 
     >>> from iverson.te.language import definitions as te
     >>> A = te.placeholder((4, 4), name="A")
@@ -100,7 +100,10 @@ def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
 
 
 def _stepped(s: Statement) -> Statement:
-    """A statement of a recurrence over its guarded box; output axes first if its write is distinct axes."""
+    """Statement of a recurrence over its box with guards.
+
+    Output axes come first if the indices of its write are distinct axes.
+    """
     s = replace(s, write=_only_choice(s))
     steps = unit_of(s.tensor)
     assert isinstance(steps, Recurrence)
@@ -118,15 +121,16 @@ def _only_choice(s: Statement) -> tuple[Expr, ...]:
 
 
 def _kept(statements: list[Statement]) -> list[Statement]:
-    """The statements that have points; one without points if there are none, as it defines the tensor."""
+    """The statements that have points; if none has, the first, since a statement has to define the tensor."""
     nonempty = [s for s in statements if s.walk != ()]
     return nonempty or statements[:1]
 
 
 def cases(statement: Statement) -> list[Statement]:
-    """Statements that together are this one, each with convex guards and an affine index without choices.
+    """Statements that together are ``statement``, each with convex guards and affine indices without choices.
 
-    Only sums are split: their terms may come in any number of statements.
+    Only sums and assignments are split: the terms of a sum may come in any number of statements. An
+    assignment that is split becomes a sum. A statement that is not split is returned alone.
     """
     if statement.walk is not None:
         return [statement]
@@ -154,14 +158,16 @@ def cases(statement: Statement) -> list[Statement]:
 
 
 def _leaves_few(condition: Expr, domain: Domain) -> bool:
-    """True if a condition splits into pieces that are less than half of the box: splitting then pays."""
+    """True if splitting off ``condition`` pays: its pieces are convex, and less than half of the box."""
     if depends_on_data([condition]) or disjoint([condition]) is None:
         return False
     return 2 * filling(Domain(domain.axes, (condition,))) < 1
 
 
 def plan(statement: Statement) -> Statement:
-    """One statement with its strategy, the reason and its walk, or a box no larger than it need be."""
+    """The statement with its strategy, the reason for it, and a walk or a box that is no larger than
+    necessary.
+    """
     if is_ragged(statement) and statement.walk is None:
         return _ragged(statement)
     result = _planned(statement)
@@ -178,7 +184,9 @@ def _is_nowhere(s: Statement) -> bool:
 
 
 def _ragged(s: Statement) -> Statement:
-    """A statement with axes whose bounds depend on data; output axes first, if their bounds do not."""
+    """Plan of a statement with an axis whose bounds depend on data: output axes first, if their bounds do
+    not.
+    """
     first = _own_axes_first(s)
     if (
         first is None
@@ -190,7 +198,9 @@ def _ragged(s: Statement) -> Statement:
 
 
 def _narrowed(s: Statement) -> Statement:
-    """The statement with the axes that are not written cut to where single conditions can hold."""
+    """The statement with smaller ranges for the axes that are not written: those in which its conditions can
+    hold.
+    """
     constraints = [c for e in s.domain.where for c in constraints_of(e) or ()]
     output_axes = set(variables(s.write))
     new: dict[Expr, Expr] = {}
@@ -204,7 +214,9 @@ def _narrowed(s: Statement) -> Statement:
 
 
 def _planned(statement: Statement) -> Statement:
-    """The statement with its strategy, the reason and its walk, if isl finds one."""
+    """The statement with its strategy, the reason for it, and its walk; without a walk if isl does not give
+    one.
+    """
     if is_symbolic(statement) and statement.walk is None:
         result = _for_all_sizes(statement)
         if result is not None:
@@ -245,7 +257,11 @@ def _planned(statement: Statement) -> Statement:
 
 
 def _for_all_sizes(s: Statement) -> Statement | None:
-    """The statement over a box that its domain nearly fills at typical sizes; None where there is none."""
+    """Plan of a statement with symbolic sizes that is right for all sizes; None if there is none.
+
+    It is a scatter to addresses that depend on data, a box without guards, or a box that the domain nearly
+    fills at typical sizes.
+    """
     s = _pinned(s)
     if depends_on_data(s.write):
         return None if s.domain.where else replace(s, strategy="scatter", reason=BY_DATA)
@@ -263,9 +279,9 @@ def _for_all_sizes(s: Statement) -> Statement | None:
 
 
 def _pinned(s: Statement) -> Statement:
-    """The statement with axes cut to their first or last value where a guard leaves no other.
+    """The statement with axes cut to their first or last value, if a guard excludes all other values.
 
-    Only of axes that have values whatever the sizes are, which are positive: `ForShapes.at`.
+    This is done only for axes that have values for all positive sizes.
 
     ``T[i] += f(t, i) for t in 0:n if t < 1  ->  T[i] += f(t, i) for t in 0:1``
     """
@@ -303,7 +319,7 @@ def _holds_always(condition: Expr) -> bool:
 
 
 def constraints_in(domain: Domain) -> list[Constraint] | None:
-    """A domain's conditions as constraints; None where one is not a quasi-affine conjunction."""
+    """Conditions of a domain as constraints; None if one is not a conjunction of quasi-affine comparisons."""
     result: list[Constraint] = []
     for condition in domain.where:
         constraints = constraints_of(condition)
@@ -314,7 +330,7 @@ def constraints_in(domain: Domain) -> list[Constraint] | None:
 
 
 def is_chosen(program: Program) -> bool:
-    """True if each statement's walk is final: known sizes would not give a better one."""
+    """True if the walk of each statement is final: it would be the same for known sizes."""
     return all(s.reason in ALL_SIZES or not is_symbolic(s) for s in program.statements)
 
 
@@ -327,7 +343,10 @@ def is_symbolic(statement: Statement) -> bool:
 
 
 def _walked(s: Statement, constraints: list[Constraint] | None, strategy: str, reason: str) -> Statement:
-    """The statement walked in the order of its axes."""
+    """The statement with exact loops over its points in the order of its axes.
+
+    If isl gives no loops, or guards remain in them, the reason says so.
+    """
     if not constraints:
         return replace(s, strategy=strategy, reason=reason)
     loops = exact_loops(s.domain.axes, constraints)
@@ -339,14 +358,14 @@ def _walked(s: Statement, constraints: list[Constraint] | None, strategy: str, r
 
 
 def owned(s: Statement, strategy: str) -> tuple[Var, ...]:
-    """The output axes of a gather, () for other strategies: a guard on these alone leaves outputs 0."""
+    """Output axes of a gather; () for other strategies. A guard on these alone only leaves outputs 0."""
     return s.domain.axes[: len(s.write)] if strategy == "gather" else ()
 
 
 def is_exact(walk: tuple[Walk, ...], outputs: Sequence[Var] = ()) -> bool:
-    """True if every iteration of an innermost loop is a point: no guard remains inside a loop.
+    """True if a walk visits only points: no guard is inside a loop.
 
-    A guard inside loops over ``outputs`` only is no loss: these loops visit what is written anyway.
+    A guard that is only inside loops over ``outputs`` is no loss: these loops visit what is written anyway.
     """
     free = set(outputs)
     pending = [(item, False) for item in walk]
@@ -362,7 +381,7 @@ def is_exact(walk: tuple[Walk, ...], outputs: Sequence[Var] = ()) -> bool:
 
 
 def _own_axes_first(s: Statement) -> Statement | None:
-    """The statement with its write's axes first, where the write is distinct axes plus constants.
+    """The statement with the axes of its write first; None unless the write is distinct axes plus constants.
 
     before -> after: ``A'[j + 1] += ... for i, j`` -> ``A'[a] += ... for a, i`` with j = a - 1.
     """
@@ -392,7 +411,9 @@ def _shifted(v: Var, offset: int) -> Var:
 
 
 def _without_floors(form: Affine, constraints: Sequence[Constraint]) -> tuple[Affine, int]:
-    """(form, d) with ``d * index == form``, without the floors whose remainders guards determine.
+    """Pair (form, d) with ``d * index == form``, for the index of the argument ``form``.
+
+    Floors are gone whose remainders follow from guards (``constraints``).
 
     before -> after: ``(y + 1 - r) // 2`` where ``(y + 1 - r) % 2 == 0`` -> ``y + 1 - r``, 2.
     """
@@ -411,7 +432,11 @@ def _without_floors(form: Affine, constraints: Sequence[Constraint]) -> tuple[Af
 
 
 def _remainder(x: Affine, d: int, constraints: Iterable[Constraint]) -> int | None:
-    """``x % d`` where a guard says that d divides some L, and x is a multiple of L and a number, modulo d."""
+    """Value of ``x % d``, if it follows from an equality among ``constraints``; else None.
+
+    An equality may say that d divides some L; then it follows if x is a multiple of L plus a number, modulo
+    d.
+    """
     if d > MOST_RESIDUES:
         return None
     for c in constraints:
@@ -482,6 +507,9 @@ def _substituted(
     where: Iterable[Expr],
     write: tuple[Expr, ...],
 ) -> Statement:
+    """The statement over ``axes`` with the keys of ``new`` replaced, conditions ``where`` and write
+    ``write``.
+    """
     mapped = replace(s, domain=Domain(axes, tuple(where))).mapped(replacing(new))
     result = simplified(replace(mapped, write=write))
     assert same(result.write, write)

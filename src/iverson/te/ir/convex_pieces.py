@@ -31,7 +31,10 @@ Piece = tuple[Expr, ...]  # conditions that all hold
 
 
 def disjoint(conditions: Sequence[Expr]) -> list[Piece] | None:
-    """Disjoint convex pieces of the points where all conditions hold; None where there are none.
+    """Disjoint convex pieces of the points at which all conditions hold; none of them if there is no such
+    point.
+
+    The result is None if a condition cannot be split into such pieces, or into too many.
 
     >>> from iverson.te.ir.expressions import Var
     >>> i = Var("i", 0, 9)
@@ -65,7 +68,7 @@ def _pieces_of(part: Expr) -> list[Piece] | None:
 
 
 def _first_that_holds(parts: list[Expr]) -> list[Piece] | None:
-    """Pieces in which the k-th part holds and no earlier part does, for each k."""
+    """Pieces in which the k-th part holds and no earlier part does, for each k; None if they are too many."""
     if len(parts) > MAX_PIECES:
         return None
     result: list[Piece] = []
@@ -103,10 +106,10 @@ def decided(body: Expr, domain: Domain) -> Expr:
 
 
 def index_cases(indices: Sequence[Expr]) -> list[tuple[Piece, tuple[Expr, ...]]]:
-    """(conditions, indices without choices) for disjoint cases that cover everything.
+    """Disjoint cases that cover everything, each as (conditions, indices without choices).
 
-    Choices are select, minimum, maximum and abs of expressions that read no data; an index with more
-    choices than `MAX_PIECES` cases is left alone.
+    Choices are select, minimum, maximum and abs of expressions that read no data. If there are more than
+    `MAX_PIECES` cases, the result is a single one with the indices unchanged.
     """
     cases: list[tuple[Piece, tuple[Expr, ...]]] = [((), tuple(indices))]
     complete = False
@@ -129,6 +132,9 @@ def index_cases(indices: Sequence[Expr]) -> list[tuple[Piece, tuple[Expr, ...]]]
 
 
 def _first_choice(indices: Sequence[Expr]) -> tuple[Expr, Expr, Expr, Expr] | None:
+    """First choice in the indices, as (node, condition, value if it holds, value if not); None if there is
+    none.
+    """
     for node in postorder(indices):
         if node.dtype.kind not in "iu" or depends_on_data([node]):
             continue

@@ -49,9 +49,11 @@ class Guards(Set[Expr]):
 
 
 def guards_of(root: Expr, outer: Iterable[Expr] = ()) -> dict[Expr, Guards]:
-    """Per node under ``root``, conditions that hold wherever the node's value is used.
+    """For each node under ``root``, the conditions that hold wherever the value of this node is used.
 
     A node used in several places has the conditions common to all of them.
+
+    outer : conditions that hold for the root.
     """
     guards: dict[Expr, Guards] = {root: Guards(outer)}
     for node in reversed(postorder([root])):
@@ -67,7 +69,10 @@ def guards_of(root: Expr, outer: Iterable[Expr] = ()) -> dict[Expr, Guards]:
 
 
 def statement_guards(statement: Statement) -> dict[Expr, Guards]:
-    """`guards_of` for all roots of a statement: conditions on data hold where those on indices do."""
+    """Guards, as in `guards_of`, of the nodes in all expressions of a statement.
+
+    Conditions on indices hold for all nodes in conditions on data; conditions on indices have no entry.
+    """
     conditions = statement.domain.where
     where = Guards(c for e in conditions for c in conjuncts(e))
     on_data = {e for e in conditions if depends_on_data([e])}

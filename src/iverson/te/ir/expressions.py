@@ -47,7 +47,7 @@ class Var(Expr):
         return isinstance(self.lo, int) and isinstance(self.hi, int) and self.lo >= self.hi
 
     def ranging(self, lo: Extent, hi: Extent | None, name: str = "") -> Var:
-        """An axis in place of this one, with another range."""
+        """New axis with another range and, unless ``name`` is given, the name of this one."""
         axis = Var(name or self.name, lo, hi, self.kind)
         axis.lever = self.lever
         return axis
@@ -80,7 +80,10 @@ class Read(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Reduce(Expr):
-    """A reduction inside a definition, where conditions hold; `te.compute` makes a stage of it."""
+    """A reduction inside a definition, of the points at which all conditions ``where`` hold.
+
+    `te.compute` makes a tensor of its own for it.
+    """
 
     combine: str
     axes: tuple[Var, ...]
@@ -179,7 +182,7 @@ class Tensor(Source):
     __pow__ = __rpow__ = __mod__ = __floordiv__ = __matmul__ = __rmatmul__ = _operator
 
     def _whole(self, usage: str, remedy: str) -> ArgumentTypeError:
-        """The error for using a tensor as an array."""
+        """Error for a use of the whole tensor as an array; the caller raises it."""
         return ArgumentTypeError(f"te: {usage}", self.name, got="a tensor expression", remedy=remedy)
 
     def __repr__(self) -> str:
@@ -194,7 +197,11 @@ class Placeholder(Tensor):
 
 
 def as_index(value: ExprLike, operation: str) -> Expr:
-    """An expression that can stand as an index: an integer, cast to int64."""
+    """Expression of an integer ``value``, cast to int64, for use as an index; else an ArgumentTypeError is
+    raised.
+
+    operation : the name of the tensor that is read, for the error.
+    """
     index = as_expr(value, operation)
     if index.dtype.kind not in "iu":
         raise ArgumentTypeError(
@@ -213,19 +220,19 @@ def extent(v: Var) -> Extent:
 
 
 def as_number(n: Extent) -> Extent:
-    """An extent, as an int if it is a number."""
+    """Extent ``n``, as an int if it is a constant expression."""
     return int(n.value) if isinstance(n, Const) else n
 
 
 def typical(n: Extent) -> int:
-    """An extent for estimates: as it is, or at the typical values of its sizes."""
+    """Extent as a number for estimates: a symbolic one at the typical values of its sizes."""
     if isinstance(n, Expr):
         n = at_sizes(n, {v: v.typical for v in variables([n])})
     return n
 
 
 def at_sizes(n: Extent, sizes: Mapping[Var, int]) -> int:
-    """An extent at values of its sizes."""
+    """Extent as a number, from the values of its sizes."""
     if isinstance(n, Expr):
         new: dict[Expr, Expr] = {v: as_index(k, v.name) for v, k in sizes.items()}
         n = as_number(substitute([n], new)[0])
@@ -234,7 +241,7 @@ def at_sizes(n: Extent, sizes: Mapping[Var, int]) -> int:
 
 
 def limits(v: Var) -> tuple[int, int]:
-    """The range ``(lo, hi)`` of an axis of a bound program."""
+    """Range ``(lo, hi)`` of an axis whose bounds are numbers, as they are in a program with bound sizes."""
     assert isinstance(v.lo, int)
     assert isinstance(v.hi, int)
     return v.lo, v.hi
@@ -267,7 +274,7 @@ def substitute(
 def replacing(
     new: Mapping[Expr, Expr], tensors: Mapping[Tensor, Tensor] | None = None
 ) -> Callable[[Expr], Expr]:
-    """`substitute` in one expression."""
+    """Function that applies `substitute` to one expression."""
     return lambda e: substitute([e], new, tensors)[0]
 
 
@@ -279,9 +286,9 @@ def reads_of(roots: Iterable[Expr]) -> list[Read]:
 def tied_together(
     items: Iterable[Item], roots: Callable[[Item], Iterable[Expr]]
 ) -> list[tuple[set[Var], list[Item]]]:
-    """(variables, items) of each group of items that share variables, directly or through other items.
+    """Groups of items that share variables, directly or through other items, each as (variables, items).
 
-    ``roots`` gives the expressions of an item.
+    roots : gives the expressions of an item.
     """
     groups: list[tuple[set[Var], list[Item]]] = []
     for item in items:

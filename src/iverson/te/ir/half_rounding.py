@@ -29,6 +29,9 @@ def in_single(program: Program) -> Program:
 
 
 def _widened(program: Program) -> Iterator[Statement]:
+    """Statements of the program in float32; a sum into a half-precision tensor has a float32 tensor for its
+    total.
+    """
     for tensor, group in groupby(program.statements, key=lambda s: s.tensor):
         statements = [_computed(s) for s in group]
         if not dtypes.is_half(tensor.dtype) or all(s.combine == "assign" for s in statements):
@@ -44,6 +47,7 @@ def _widened(program: Program) -> Iterator[Statement]:
 
 
 def _rounded(total: Compute, tensor: Compute) -> Statement:
+    """Statement that writes the entries of ``total`` to ``tensor``, cast to its dtype."""
     axes = tuple(Var(f"a{k}", 0, n) for k, n in enumerate(tensor.shape))
     return Statement(tensor, axes, cast(total[axes], tensor.dtype), Domain(axes), strategy="gather")
 
@@ -56,6 +60,7 @@ def _computed(s: Statement) -> Statement:
 
 
 def _in_single(root: Expr) -> Expr:
+    """The same expression, with functions of half-precision numbers computed in float32 and cast back."""
     results: dict[Expr, Expr] = {}
     for e in postorder([root]):
         operands = [results[o] for o in e.operands]

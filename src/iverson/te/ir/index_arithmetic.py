@@ -24,7 +24,7 @@ from iverson.te.ir.nodes import Compute
 
 
 def affine_of(root: Expr) -> Affine:
-    """The normal form of an integer expression; other expressions than index arithmetic are opaque atoms.
+    """Normal form of an integer expression, as an `Affine`; anything but index arithmetic is an opaque atom.
 
     >>> i = Var("i", 0, 12)
     >>> affine_of((i * 4 + 3) // 4) == affine_of(i)
@@ -41,6 +41,7 @@ def affine_of(root: Expr) -> Affine:
 
 
 def _affine_of_node(node: Expr) -> Affine:
+    """Normal form of a node, from the known normal forms of its operands."""
     if isinstance(node, Const) and node.dtype.kind in "iu":
         return Affine(node.value)
     if isinstance(node, Cast) and node.operand.dtype.kind in "iu":
@@ -132,7 +133,7 @@ def floor(form: Affine, d: int) -> Affine:
 
 
 def _factors(form: Affine, d: int) -> list[int]:
-    """Common factors of d and some coefficients, largest first."""
+    """Divisors of d, above 1, that are common factors of d and some of the coefficients; largest first."""
     factors = {gcd(c, d) for _, c in form.terms} | {1}
     factors |= {gcd(f, g) for f in factors for g in factors}
     return sorted(factors - {1}, reverse=True)
@@ -147,7 +148,7 @@ def _inner_floor(form: Affine) -> tuple[Affine, int, Affine] | None:
 
 
 def floor_parts(atom: Expr) -> tuple[Affine, int] | None:
-    """(x, d) where the atom is ``x // d``, else None."""
+    """Pair (x, d) if the atom is ``x // d`` with a positive number d, else None."""
     if isinstance(atom, Apply) and atom.name == "floor_divide":
         x, d = atom.args
         if isinstance(d, Const) and d.value > 0:
@@ -178,9 +179,11 @@ def is_linear(form: Affine) -> bool:
 
 
 def interval(form: Affine, ranges: Mapping[Expr, Interval] | None = None) -> Interval:
-    """Bounds (both included) of a form, each variable anywhere in its range; ±inf where unknown.
+    """Bounds (both included) of a form, with each variable anywhere in its range; infinite if not known.
 
-    ``ranges`` narrows the range of atoms. Sharp for forms in which each variable occurs once.
+    The bounds are sharp for forms in which each variable occurs once.
+
+    ranges : narrower ranges of atoms.
     """
 
     def of_atom(atom: Expr) -> Interval:
@@ -214,7 +217,11 @@ def _range_of(atom: Expr, ranges: Mapping[Expr, Interval] | None) -> Interval:
 
 
 def _range_of_data(read: Read) -> Interval:
-    """A saved position is inside the box it counts in, or -1 where that may be empty."""
+    """Bounds of an entry of a tensor; infinite unless the tensor contains positions that an argmax or so
+    finds.
+
+    Such a position is one of the values of its axis, or -1 if there may be no point.
+    """
     tensor = read.tensor
     if not isinstance(tensor, Compute) or len(tensor.statements) != 1:
         return EVERYTHING
@@ -247,7 +254,7 @@ class Constraint:
 
 
 def constraints_of(condition: Expr) -> list[Constraint] | None:
-    """A condition as a conjunction of constraints on pure forms; None where it is not one."""
+    """Constraints on pure forms whose conjunction is ``condition``; None if there are none such."""
     result: list[Constraint] = []
     for part in conjuncts(condition):
         constraint = _constraint(part)
@@ -258,7 +265,7 @@ def constraints_of(condition: Expr) -> list[Constraint] | None:
 
 
 def conjuncts(condition: Expr) -> list[Expr]:
-    """The parts of a conjunction, negations pushed inwards."""
+    """Conditions whose conjunction is ``condition``; negations are pushed inwards."""
     pending, result = [condition], []
     while pending:
         e = pending.pop()
@@ -275,7 +282,7 @@ def conjuncts(condition: Expr) -> list[Expr]:
 
 
 def negation(condition: Expr) -> Expr:
-    """The opposite of a condition, as a comparison where it is one on integers."""
+    """Opposite of ``condition``; for a comparison of integers it is a comparison."""
     if isinstance(condition, Const):
         return apply("logical_not", condition)
     if isinstance(condition, Apply):
@@ -294,7 +301,7 @@ _DUAL = {"logical_or": "logical_and", "logical_and": "logical_or"}
 
 
 def flattened(e: Expr, name: str) -> list[Expr]:
-    """The parts of a chain of one associative function, left to right; no recursion."""
+    """Operands of a chain of calls of one associative function ``name``, left to right; not recursive."""
     pending, result = [e], []
     while pending:
         part = pending.pop()
@@ -306,6 +313,7 @@ def flattened(e: Expr, name: str) -> list[Expr]:
 
 
 def _constraint(e: Expr) -> Constraint | None:
+    """Constraint for a comparison of pure integer forms, or for a constant; None for all others."""
     if isinstance(e, Const):
         return Constraint(Affine(0 if e.value else -1))
     if not (isinstance(e, Apply) and e.name in NEGATED) or e.args[0].dtype.kind not in "iu":
@@ -327,7 +335,7 @@ def _constraint(e: Expr) -> Constraint | None:
 
 
 def between(form: Affine, low: float, high: float) -> list[Constraint]:
-    """Constraints on pure forms that follow where an integer is in ``low <= form <= high``.
+    """Constraints on pure forms that follow from ``low <= form <= high``; [] if none are known.
 
     The lower bound of a minimum holds for both of its sides, the upper bound for a side if the other side is
     always above it; conversely for a maximum.
@@ -362,7 +370,7 @@ def holds(constraint: Constraint) -> bool | None:
 
 
 def condition_of(constraint: Constraint) -> Expr:
-    """A constraint as a boolean expression: positive terms on the left, negative on the right."""
+    """Constraint as a boolean expression, with positive terms on the left and negative terms on the right."""
     form = constraint.form
     lhs = {a: c for a, c in form.terms if c > 0}
     rhs = {a: -c for a, c in form.terms if c < 0}
@@ -394,10 +402,11 @@ def bounds_under(
 
 
 def narrowed(axes: Iterable[Var], constraints: Iterable[Constraint], rounds: int = 8) -> dict[Expr, Interval]:
-    """The range of each axis and of the constraints' atoms, narrowed by the constraints.
+    """Ranges of the axes and of the atoms in constraints, both ends included, narrowed by the constraints.
 
     Each round narrows every atom by each constraint, given the ranges of the constraint's other atoms, and
-    the argument of each floor by the floor's range; until nothing changes, at most ``rounds`` times.
+    the argument of each floor by the floor's range; until nothing changes, at most ``rounds`` times. If a
+    range becomes empty (low > high), no point satisfies the constraints.
     """
     forms = [c.form.scaled(sign) for c in constraints for sign in ((1, -1) if c.equality else (1,))]
     ranges: dict[Expr, Interval] = {v: (_least(v.lo), _greatest(v.hi)) for v in axes}
@@ -426,7 +435,7 @@ def narrowed(axes: Iterable[Var], constraints: Iterable[Constraint], rounds: int
 
 
 def _narrow(ranges: dict[Expr, Interval], form: Affine) -> None:
-    """Narrow the range of each atom of a form by ``form >= 0``."""
+    """Narrow the ranges of the atoms of ``form`` in place, so that ``form >= 0`` is possible."""
     for v, k in form.terms:
         largest = interval(form - make(0, {v: k}), ranges)[1]  # k v >= -largest
         if largest in (inf, -inf):

@@ -87,7 +87,7 @@ def _is_simple(dimensions: int, constraints: Sequence[Constraint]) -> bool:
 
 
 def set_text(axes: Sequence[Var], constraints: Iterable[Constraint]) -> str:
-    """The set of points of a box that satisfy constraints, in isl's notation; of all values of sizes."""
+    """Set of the points of a box that satisfy constraints, in isl's notation; sizes become its parameters."""
     constraints = tuple(constraints)
     names = {v: f"x{k}" for k, v in enumerate(axes)}
     all_variables = variables([atom for c in constraints for atom, _ in c.form.terms])
@@ -114,10 +114,10 @@ def _isl_text(form: Affine, names: dict[Var, str]) -> str:
 
 
 def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
-    """True if no point of the box satisfies all conditions; None where isl is not asked.
+    """True if no point of the box satisfies all conditions, False if one does, None if isl is not asked.
 
-    Conditions may contain "or" and "not". Conditions that are not quasi-affine are left out; a set that is
-    not empty without them gives None.
+    Conditions may contain "or" and "not". Conditions that are not quasi-affine are left out; if the set is
+    not empty without them, the result is None.
     """
     exact = True
     pieces: list[list[Constraint]] = [[]]
@@ -140,7 +140,9 @@ def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
 
 
 def alternatives(condition: Expr) -> list[list[Constraint]] | None:
-    """Conjunctions of constraints, one of which holds where a condition does; None if not quasi-affine."""
+    """Lists of constraints: ``condition`` holds where all constraints of one list hold; None if not
+    quasi-affine.
+    """
     if isinstance(condition, Apply) and condition.name in ("logical_or", "logical_and"):
         parts = flattened(condition, condition.name)
         result: list[list[Constraint]] = [] if condition.name == "logical_or" else [[]]
@@ -232,10 +234,10 @@ def _projected(
 def loops_of(
     axes: Sequence[Var], constraints: Sequence[Constraint]
 ) -> tuple[tuple[Var, ...], tuple[Walk, ...] | None]:
-    """(placeholders for the axes, loops over exactly the points of the domain, outermost axis first).
+    """Placeholders for the axes, and loops over exactly the points of the domain, outermost axis first.
 
-    The loops are None where isl's loops visit other points. Ask `affordable` first. A loop over an axis has
-    its placeholder as variable, which starts where the axis does: this simplifies bounds.
+    The loops are None if isl's loops visit other points. Ask `affordable` first. A loop over an axis has its
+    placeholder as variable, which starts where the axis does: this simplifies bounds.
     """
     return _loops_of_text(set_text(axes, constraints), tuple(v.lo for v in axes))
 
@@ -248,6 +250,10 @@ def forget() -> None:
 
 @lru_cache(maxsize=4096)
 def _loops_of_text(text: str, starts: tuple[Extent, ...]) -> tuple[tuple[Var, ...], tuple[Walk, ...] | None]:
+    """Result of `loops_of` for a set in isl's notation.
+
+    starts : the first value of each axis.
+    """
     isl = _isl()
     with _lock:
         axes = tuple(Var(f"x{k}", start, None) for k, start in enumerate(starts))
@@ -268,7 +274,12 @@ def _loops_of_text(text: str, starts: tuple[Extent, ...]) -> tuple[tuple[Var, ..
 
 
 def _points_of(tree: AstNode, count: int) -> Any:
-    """The set of the points that isl's loops visit: islpy 2026.2.2 leaves out points of some with strides."""
+    """Set of the points that isl's loops visit, to be compared with the domain.
+
+    islpy 2026.2.2 leaves out points of some domains with strides.
+
+    count : the number of axes.
+    """
     isl = _isl()
     at = [f"p{k}" for k in range(count)]
     points = isl.Set("{ [" + ", ".join(at) + "] : false }", context=_context())
@@ -280,7 +291,7 @@ def _points_of(tree: AstNode, count: int) -> Any:
 
 
 def _visits(node: AstNode) -> list[tuple[list[str], list[str]]]:
-    """(iterators, conditions) around each point of isl's loops, as text that isl can read."""
+    """Pairs (iterators, conditions) around each point of isl's loops, as text that isl can read."""
     isl = _isl()
     kind = node.get_type()
     if kind == isl.ast_node_type.block:
@@ -318,6 +329,7 @@ _TEXTS = {
 
 
 def _text_of(e: AstExpr) -> str:
+    """Text of isl's expression ``e`` that isl can read; KeyError for an operation without such text."""
     isl = _isl()
     kind = e.get_type()
     if kind == isl.ast_expr_type.int:
@@ -341,6 +353,10 @@ def _iterators(count: int) -> Any:
 
 
 def _walk_of(node: AstNode, axes: Sequence[Var], names: dict[str, Expr]) -> list[Walk]:
+    """Loops, guards and points of isl's tree ``node``.
+
+    names : the expressions for isl's iterators.
+    """
     isl = _isl()
     kind = node.get_type()
     if kind == isl.ast_node_type.block:
@@ -363,6 +379,7 @@ def _walk_of(node: AstNode, axes: Sequence[Var], names: dict[str, Expr]) -> list
 
 
 def _walk_of_for(node: AstNode, axes: Sequence[Var], names: dict[str, Expr]) -> list[Walk]:
+    """Loop for isl's loop ``node``; if it has one iteration, its body with that value."""
     isl = _isl()
     name = node.for_get_iterator().get_id().get_name()
     lower = _expr_of(node.for_get_init(), names)
@@ -385,6 +402,10 @@ def _folded(e: Expr) -> Expr:
 
 
 def _expr_of(e: AstExpr, names: dict[str, Expr]) -> Expr:
+    """Expression for isl's expression ``e``.
+
+    names : the expressions for isl's iterators.
+    """
     isl = _isl()
     kind = e.get_type()
     if kind == isl.ast_expr_type.int:

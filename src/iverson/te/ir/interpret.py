@@ -41,8 +41,9 @@ Values = dict[Tensor, Array]
 class Visits:
     """Counts of the points that one run of a statement visited.
 
-    points : times the statement ran. idle : guards that failed (in a box, points that ``where``
-    refused). empty : loops that turned out to have no iteration.
+    points : the number of times that the statement ran.
+    idle : the number of guards that failed (in a box: of points at which ``where`` does not hold).
+    empty : the number of loops without an iteration.
     """
 
     statement: Statement
@@ -92,7 +93,7 @@ def _start(tensor: Tensor, combine: str, values: Values) -> Array:
 
 
 def start(combine: str, dtype: DType) -> Any:
-    """Initial value of a Compute's entries, before its statements run: of positions, -1."""
+    """Initial value of the entries of a Compute, before its statements run; -1 for positions."""
     return -1 if combine.startswith("arg") else identity(combine, dtype)
 
 
@@ -107,7 +108,10 @@ def _constant(n: int | Expr | None) -> int:
 
 
 def run_statement(statement: Statement, values: Values) -> Visits:
-    """Run one statement on the arrays in ``values``; add its output to them where it has none yet."""
+    """Run one statement on the arrays in ``values``, and return the counts of its visits.
+
+    If ``values`` has no array for the statement's tensor, a new one is added.
+    """
     out = _start(statement.tensor, statement.combine, values)
     record = Visits(statement)
     points = _points(statement, record, values)
@@ -122,16 +126,16 @@ def run_statement(statement: Statement, values: Values) -> Visits:
 
 
 def points_of(statement: Statement, values: Values) -> tuple[dict[Var, Array], int]:
-    """The points that a statement visits, an array for each axis, and how many there are.
+    """Points that a statement visits, as an array for each axis, and their number.
 
-    Raises KeyError where bounds are read from a tensor that has no values.
+    Raises KeyError if bounds are read from a tensor that has no values.
     """
     record = Visits(statement)
     return _points(statement, record, values), record.points
 
 
 def run_steps(recurrence: Recurrence, statements: Sequence[Statement], values: Values) -> list[Visits]:
-    """Run statements of a recurrence, all of them at one step and then at the next."""
+    """Run the statements of a recurrence, all at one step and then at the next; return their visits."""
     records = [Visits(s) for s in statements]
     steps = range(_constant(recurrence.axis.lo), _constant(recurrence.axis.hi))
     for s in statements:
@@ -148,6 +152,7 @@ def run_steps(recurrence: Recurrence, statements: Sequence[Statement], values: V
 
 
 def _points(statement: Statement, record: Visits, values: Values) -> dict[Var, Array]:
+    """Points that a statement visits, as an array for each axis; ``record`` counts them."""
     axes = statement.domain.axes
     if statement.walk is not None:
         rows = list(_walked(statement.walk, axes, record))
@@ -183,7 +188,9 @@ def _at_sizes(statement: Statement, sizes: Mapping[Expr, int]) -> Statement:
 
 
 def wrong_bound(statement: Statement, values: Values, sizes: Mapping[Expr, int]) -> BadBound | None:
-    """The first bound of a ragged axis that leaves the axis' range; None if none does or data are missing."""
+    """First bound, read from data, that is outside of its axis' range; None if there is none, or data are
+    missing.
+    """
     bound_statement = _at_sizes(statement, sizes)
     if not is_ragged(bound_statement) or any(
         r.tensor not in values for r in reads_of(bound_statement.domain.where)
@@ -200,7 +207,12 @@ def wrong_bound(statement: Statement, values: Values, sizes: Mapping[Expr, int])
 
 @dataclass(frozen=True)
 class BadIndex:
-    """An index outside of its tensor: of which, on which axis, in which read or write, and at which point."""
+    """An index outside of its tensor.
+
+    tensor, axis, extent : the tensor, the axis of the index, and the extent of this axis.
+    place : the text of the read or write.
+    index, point : the value of the index, and the point at which it occurs.
+    """
 
     tensor: str
     axis: int
@@ -211,9 +223,11 @@ class BadIndex:
 
 
 def wrong_index(statement: Statement, values: Values, sizes: Mapping[Expr, int]) -> BadIndex | None:
-    """The first index outside of its tensor; None if there is none or the inputs do not determine it.
+    """First index outside of its tensor; None if there is none, or if the inputs do not determine it.
 
-    values : those of the inputs. None also for a statement with very many points.
+    The result is None too for a statement with very many points.
+
+    values : the arrays of the inputs.
     """
     bound_statement = _at_sizes(statement, sizes)
     guards = statement_guards(bound_statement)
@@ -249,7 +263,7 @@ def wrong_index(statement: Statement, values: Values, sizes: Mapping[Expr, int])
 
 
 class _WrongBound(IndexingError):
-    """A bound that leaves the range of its axis."""
+    """Raised for a bound that is outside of the range of its axis; ``found`` describes it."""
 
     def __init__(self, bound: BadBound) -> None:
         argument, actual, expected = bound
@@ -258,7 +272,10 @@ class _WrongBound(IndexingError):
 
 
 def _ragged_points(statement: Statement, record: Visits, values: Values) -> dict[Var, Array]:
-    """Points of a ragged domain, axis by axis from bound to bound; a failing condition removes points."""
+    """Points of a domain with bounds that depend on data, as an array for each axis; ``record`` counts them.
+
+    The points are made axis by axis, from bound to bound; then a failing condition removes points.
+    """
     domain = statement.domain
     bounds, where = bounds_in(domain)
     points: dict[Var, Array] = {}
@@ -286,6 +303,7 @@ def _ragged_points(statement: Statement, record: Visits, values: Values) -> dict
 
 
 def _walked(walk: tuple[Walk, ...], axes: tuple[Var, ...], record: Visits) -> Iterator[tuple[int, ...]]:
+    """Iterator over the points of a walk (the values of the axes); ``record`` counts guards and loops."""
     at: dict[Var, int] = {}
 
     def visit(items: tuple[Walk, ...]) -> Iterator[tuple[int, ...]]:
@@ -312,7 +330,7 @@ def _walked(walk: tuple[Walk, ...], axes: tuple[Var, ...], record: Visits) -> It
 
 
 def scalar(root: Expr, at: Mapping[Var, int]) -> int:
-    """An index expression or condition at one point, in Python integers."""
+    """Value of an index expression or condition, in Python integers, at the values ``at`` of variables."""
     if isinstance(root, Const):
         return int(root.value)
     if isinstance(root, Var):
@@ -356,9 +374,9 @@ _ON_INTEGERS: dict[str, Any] = {
 def evaluate(
     roots: Sequence[Expr], points: Mapping[Var, Array], count: int, values: Values
 ) -> dict[Expr, Array]:
-    """Every node under the roots at ``count`` points given as one integer array per variable.
+    """Values of all nodes under the roots at ``count`` points, given as one integer array per variable.
 
-    A read out of range on a side that no Select chooses is ignored; elsewhere: IndexingError.
+    A read out of range on a side that no Select chooses is ignored; elsewhere it raises IndexingError.
     """
     results: dict[Expr, Array] = {}
     bad: dict[Expr, Array] = {}
@@ -413,6 +431,7 @@ def _read(node: Read, at: list[Array], values: Values, count: int) -> tuple[Arra
 
 
 def _outside(root: Expr, results: Mapping[Expr, Array], point: int) -> IndexingError:
+    """Error for the read under ``root`` that is out of range at the given point."""
     for node in postorder([root]):
         if isinstance(node, Read):
             at = tuple(int(results[i][point]) for i in node.indices)
@@ -439,6 +458,10 @@ def _check_write(statement: Statement, where: tuple[Array, ...], shape: tuple[in
 
 
 def _combine(combine: str, out: Array, where: tuple[Array, ...], body: Array, position: Array | None) -> None:
+    """Combine the values ``body`` into the entries ``where`` of ``out``, in place.
+
+    position : for argmax and argmin, the numbers to store.
+    """
     flat = out.reshape(-1)
     at = np.zeros(len(body), np.int64)
     for i, n in zip(where, out.shape, strict=True):

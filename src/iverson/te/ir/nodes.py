@@ -146,7 +146,10 @@ class Compute(Tensor):
         recurrence: Recurrence | None = None,
         name: str = "",
     ) -> Compute:
-        """The same definition in another form, with its levers."""
+        """Compute of another shape and with other statements, with the dtype and lever of this one.
+
+        It has the name of this one unless ``name`` is given.
+        """
         result = Compute(shape, self.dtype, name or self.name, statements, recurrence)
         result.lever = self.lever
         return result
@@ -164,7 +167,8 @@ class Compute(Tensor):
 class Recurrence:
     """An order for statements that read results of earlier steps; see "Meaning" above.
 
-    members : in the order in which they run at each value of ``axis``. totals : members without steps.
+    members : in the order in which they run at each value of ``axis``.
+    totals : those members that have no entry for each step.
     """
 
     __slots__ = ("axis", "members", "reverse", "totals")
@@ -189,19 +193,19 @@ def unit_of(tensor: Tensor) -> Tensor | Recurrence:
 
 
 def recurrence_of(tensor: Tensor | None) -> Recurrence | None:
-    """The recurrence that a tensor is a member of."""
+    """Recurrence of which a tensor is a member; None if there is none."""
     return tensor.recurrence if isinstance(tensor, Compute) else None
 
 
 def computes_of(unit: Tensor | Recurrence) -> tuple[Compute, ...]:
-    """The Computes of a unit, in order."""
+    """Computes of a unit, in order; () for a placeholder."""
     if isinstance(unit, Recurrence):
         return unit.members
     return (unit,) if isinstance(unit, Compute) else ()
 
 
 def step_index(member: Tensor) -> int | None:
-    """Position of the step index in a member's write; None for totals, which have no steps."""
+    """Position, among the indices of a member's write, of the step; None for totals, which have no steps."""
     assert isinstance(member, Compute)
     assert member.recurrence is not None
     axis = member.recurrence.axis
@@ -246,7 +250,7 @@ class If:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Point:
-    """Run the statement here: the value of each axis of its domain."""
+    """Run the statement here: ``at`` is the value of each axis of its domain."""
 
     at: tuple[Expr, ...]
 
@@ -258,7 +262,8 @@ Walk = For | If | Point
 class Statement:
     """``out[write(p)] (combine)= body(p) for p in domain``; see the grammar above.
 
-    ``out`` is None only before the statement belongs to a Compute. ``summand`` has its terms alone.
+    ``out`` is None only before the statement belongs to a Compute. If the statement is a contribution to a
+    cotangent, ``summand`` is the sum of all contributions of the same tensor, as a tensor.
     """
 
     out: Compute | None
@@ -275,19 +280,21 @@ class Statement:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """The reads under the roots, each once, operands first."""
+        """Reads in all expressions of the statement, each once, operands first."""
         if not self._reads:
             self._reads.append(tuple(reads_of(self.roots)))
         return self._reads[0]
 
     @property
     def roots(self) -> tuple[Expr, ...]:
-        """Every expression of the statement (its walk's aside)."""
+        """All expressions of the statement, except those of its walk."""
         extra = () if self.position is None else (self.position,)
         return (*self.write, self.body, *self.domain.where, *extra)
 
     def mapped(self, f: Callable[[Expr], Expr], axes: tuple[Var, ...] | None = None) -> Statement:
-        """The statement with ``f`` of each expression (its walk's aside), over other axes if given."""
+        """The statement with ``f`` of each of its expressions, over ``axes`` if given; its walk stays as it
+        is.
+        """
         domain = Domain(self.domain.axes if axes is None else axes, tuple(map(f, self.domain.where)))
         place = None if self.position is None else f(self.position)
         return replace(
@@ -296,7 +303,7 @@ class Statement:
 
     @property
     def tensor(self) -> Compute:
-        """``out``, which must be known by now."""
+        """The tensor ``out`` that the statement writes; raises ArgumentError if it is None."""
         if self.out is None:
             raise ArgumentError("te: statement", got="no output", expected="one of a Compute")
         return self.out
@@ -332,6 +339,7 @@ def tensors_of(program: Program) -> tuple[Tensor, ...]:
 
 
 def _structural_key(program: Program) -> str:
+    """Digest of everything in a program but names; expressions have numbers in the order of use."""
     numbers: dict[object, int] = {}
     digest = hashlib.sha256()
 
@@ -397,12 +405,17 @@ def _structural_key(program: Program) -> str:
 
 
 def tensors_below(outputs: Iterable[Tensor]) -> list[Tensor]:
-    """Every tensor the outputs depend on, themselves included, producers first; members in their order."""
+    """All tensors on which the outputs depend, the outputs included, producers first.
+
+    Members of a recurrence are in their order.
+    """
     return tensors_in(units_below(outputs))
 
 
 def units_below(outputs: Iterable[Tensor]) -> list[Tensor | Recurrence]:
-    """See `tensors_below`; each recurrence is one unit."""
+    """All units on which the outputs depend, producers first: tensors, and recurrences in place of their
+    members.
+    """
     return producers_first(map(unit_of, outputs), _read_by)
 
 
@@ -413,9 +426,11 @@ def rebuilt(
     new_tensors: MutableMapping[Tensor, Tensor],
     statement: Callable[[Statement], Statement],
 ) -> None:
-    """Add to ``new_tensors`` the members of a recurrence over another axis, with new shapes and statements.
+    """Add to ``new_tensors`` new members of a recurrence, over another axis and with other shapes and
+    statements.
 
-    ``statement`` maps a statement by ``new_tensors``, which then contains the new members.
+    shape : the new shape of a member.
+    statement : the new form of a statement. It may use ``new_tensors``, which contains the new members.
     """
     new = Recurrence(axis, recurrence.reverse)
     members = {t: t.again(shape(t), (), new) for t in recurrence.members}

@@ -48,7 +48,7 @@ def program_text(program: Program) -> str:
 
 
 def signature(tensor: Tensor) -> str:
-    """A tensor's name, dtype and shape."""
+    """Text of a tensor's name, dtype and shape."""
     return f"{tensor.name}: {tensor.dtype}[{', '.join(map(str, tensor.shape))}]"
 
 
@@ -83,7 +83,7 @@ def action_text(statement: Statement, names: dict[Expr, str]) -> str:
 
 
 def domain_text(statement: Statement) -> str:
-    """A statement's domain as a set."""
+    """Text of a statement's domain, in the notation of a set."""
     names = names_of(statement)
     ranges = [f"{v.lo} <= {names[v]} < {v.hi}" for v in statement.domain.axes]
     conditions = [text(c, names) for c in statement.domain.where]
@@ -122,6 +122,7 @@ def _loop_variables(walk: tuple[Walk, ...]) -> Iterable[Var]:
 def _walk_lines(
     walk: tuple[Walk, ...], statement: Statement, names: dict[Expr, str], depth: int = 0
 ) -> list[str]:
+    """Lines of text for a walk of a statement, indented by ``depth`` levels."""
     pad, lines = "    " * depth, []
     for item in walk:
         if isinstance(item, Point):

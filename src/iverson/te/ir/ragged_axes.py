@@ -34,25 +34,28 @@ FAR = 1 << 40
 
 @dataclass(frozen=True)
 class Bounds:
-    """``lower <= axis < upper``: a maximum and a minimum of bounds; None where the axis' range applies."""
+    """Bounds of an axis: ``lower <= axis < upper``. None stands for the bound of the axis' own range.
+
+    Several lower bounds are combined by a maximum, several upper bounds by a minimum.
+    """
 
     lower: Expr | None = None
     upper: Expr | None = None
 
     def within(self, v: Var) -> tuple[Expr, Expr]:
-        """Both bounds; in place of None, those of the axis' range."""
+        """Both bounds, with the ends of v's own range in place of None."""
         assert v.hi is not None
         low = as_expr(v.lo) if self.lower is None else self.lower
         return low, as_expr(v.hi) if self.upper is None else self.upper
 
 
 def is_ragged(s: Statement) -> bool:
-    """True if the domain has conditions on data."""
+    """True if the domain of a statement has conditions on data, which are bounds of axes."""
     return depends_on_data(s.domain.where)
 
 
 def bounds_in(domain: Domain) -> tuple[dict[Var, Bounds], tuple[Expr, ...]]:
-    """The bounds that conditions on data set to axes, and the other conditions.
+    """Bounds that conditions on data set for axes, and a tuple of all other conditions.
 
     >>> from iverson.te.language.definitions import placeholder
     >>> p, i, e = placeholder((5,), "int64", "p"), Var("i", 0, 4), Var("e", 0, 9)
@@ -80,7 +83,7 @@ def _both(name: str, a: Expr | None, b: Expr | None) -> Expr | None:
 
 
 def _solved(condition: Expr, axes: Sequence[Var]) -> tuple[Var, Bounds] | None:
-    """A comparison as a bound of its last axis; None where it is not one."""
+    """Last axis that a comparison contains, and the bound that it sets for it; None if it is no bound."""
     if not (isinstance(condition, Apply) and condition.name in NEGATED):
         return None
     if condition.name in ("equal", "not_equal") or condition.args[0].dtype.kind not in "iu":
@@ -120,9 +123,10 @@ def out_of_range(
     points: Mapping[Var, Array],
     ends: Mapping[Expr, Array],
 ) -> BadBound | None:
-    """Description of the first bound that leaves the range of its axis; None if all bounds are inside.
+    """Description of the first bound that is outside of the range of its axis ``v``; None if all are inside.
 
-    points : values of the earlier axes. ends : values of the bounds at these points.
+    points : the values of the axes before v.
+    ends : the values of the bounds at these points.
     """
     assert isinstance(v.lo, int)
     assert isinstance(v.hi, int)
@@ -159,11 +163,13 @@ def has_own_range(v: Var) -> bool:
 def bounded(
     axes: Sequence[Var], roots: Sequence[Expr], targets: Iterable[tuple[Expr, Extent]] = ()
 ) -> tuple[tuple[Var, ...], tuple[Expr, ...], tuple[Expr, ...]]:
-    """(axes with ranges of their own, the roots with them, the conditions that were their bounds).
+    """Axes with ranges of their own, the roots on these axes, and conditions in place of the former bounds.
 
-    An axis comes after those that its bounds depend on.
-    The range of an axis whose bounds depend on data is the largest in which unguarded reads of the roots,
-    and ``targets`` (pairs of an index and its extent), are in bounds: bounds beyond it are an error when run.
+    An axis comes after those on which its bounds depend. The range of an axis whose bounds depend on data is
+    the largest for which unguarded reads in the roots, and ``targets``, are in bounds. If a bound is outside
+    of this range when the program runs, it is an error.
+
+    targets : pairs of an index and the extent of its axis.
     """
     result_axes: list[Var] = []
     where: list[Expr] = []
@@ -189,9 +195,11 @@ def bounded(
 
 
 def _with_range(v: Var, low: Expr, high: Expr, uses: Iterable[tuple[Expr, Extent]]) -> Var:
-    """An axis like ``v`` over the numbers that its bounds and its uses allow.
+    """Axis like ``v``, with the largest range that its bounds ``low`` and ``high`` and its uses allow.
 
     Uses do not narrow a bound that is known now: a use beyond it is an error, as without data.
+
+    uses : pairs of an index and the extent of its axis.
     """
     first, last = bound_range = interval(affine_of(low))[0], interval(affine_of(high))[1]
     is_final = [

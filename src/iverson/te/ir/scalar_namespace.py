@@ -50,15 +50,15 @@ class Functions:
         return select(condition, zero, x) if negated else select(condition, x, zero)
 
     def nan_at(self, x: ExprLike, t: Expr | complex) -> Expr:
-        """``t``, and nan where ``x`` is nan."""
+        """Value ``t``; nan where ``x`` is nan."""
         return select(apply("isnan", x), t * math.nan, t)
 
     def or_nan(self, condition: ExprLike, x: ExprLike) -> Expr:
-        """The condition, true also where ``x`` is nan."""
+        """Condition that holds where ``condition`` holds or ``x`` is nan."""
         return apply("logical_or", condition, apply("isnan", x))
 
     def shared_at_ties(self, a: ExprLike, b: ExprLike, t: Expr | complex) -> Expr:
-        """``t``, and half of it where ``a`` and ``b`` are equal."""
+        """Value ``t``; half of it where ``a`` and ``b`` are equal."""
         return select(apply("equal", a, b), 0.5 * t, t)
 
     def astype(self, x: ExprLike, dtype: DTypeLike) -> Expr:

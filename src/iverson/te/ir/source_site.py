@@ -23,9 +23,10 @@ def user_line() -> str:
 
 
 def operation(function: str, name: str = "") -> str:
-    """The operation as an error names it, with the tensor defined and the user's line.
+    """Name of an operation for error messages: the function, the name of the defined tensor, and the user's
+    line.
 
-    Raises ArgumentTypeError for a name that is no string.
+    Raises ArgumentTypeError if ``name`` is no string.
     """
     if not isinstance(name, str):
         raise ArgumentTypeError(f"te.{function}", "name", got=described(name), expected="a string")
@@ -34,7 +35,7 @@ def operation(function: str, name: str = "") -> str:
 
 
 def check_constants(operation: str, params: Mapping[str, Constant]) -> None:
-    """Raises ArgumentTypeError for a parameter of an op that is an array."""
+    """Raise ArgumentTypeError if a parameter of an op is an array."""
     for name, value in params.items():
         if hasattr(value, "shape") and not isinstance(value, np.generic | np.dtype | type):
             raise ArgumentTypeError(

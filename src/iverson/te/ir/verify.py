@@ -41,7 +41,7 @@ from iverson.te.ir.ragged_axes import check_bounds
 
 
 def check(program: Program) -> None:
-    """Raises an IversonError where the program breaks a rule of the grammar or its meaning.
+    """Raise an IversonError if the program breaks a rule of the grammar or its meaning.
 
     Order (a tensor is complete before it is read), scope, dtypes, ranks, and one statement
     per tensor unless it is a sum.
@@ -70,7 +70,7 @@ def check(program: Program) -> None:
 
 
 def check_statement(s: Statement) -> None:
-    """One statement: its combine, scope, rank and dtype."""
+    """Raise an error unless the combine, scope, rank, dtype, bounds and walk of a statement are valid."""
     if s.combine not in COMBINES:
         _fail(s, f"combine {s.combine!r}", f"one of {COMBINES}")
     if (s.position is not None) != s.combine.startswith("arg"):
@@ -96,7 +96,8 @@ def _in_one(a: Tensor, b: Tensor) -> bool:
 
 
 def check_step(s: Statement) -> None:
-    """Check that a statement of a recurrence writes its own step, and reads earlier steps or members.
+    """Raise an error unless a statement of a recurrence writes its own step, and reads earlier steps or
+    members.
 
     Steps that data determine, and totals, which have no steps, are not checked (`nodes`, "Meaning").
     """
@@ -122,7 +123,9 @@ def check_step(s: Statement) -> None:
 
 
 def check_walk(s: Statement, walk: tuple[Walk, ...]) -> None:
-    """A statement's walk: variables inside their loops, a value for each axis at every point."""
+    """Raise an error unless a walk has variables only inside their loops, and a value for each axis at each
+    point.
+    """
     pending: list[tuple[Walk, frozenset[Var]]] = [(item, frozenset()) for item in walk]
     while pending:
         item, bound = pending.pop()
@@ -146,7 +149,9 @@ def check_walk(s: Statement, walk: tuple[Walk, ...]) -> None:
 
 
 def check_node(node: Expr) -> None:
-    """One expression: operands of one dtype, ranks, integer indices."""
+    """Raise an error unless the operands of a node have one dtype, and its indices the right number and
+    dtype.
+    """
     wrong = ""
     if isinstance(node, Apply):
         dtypes = {a.dtype for a in node.args}
@@ -200,6 +205,10 @@ def _check_range(
     guards: Guards,
     operation: str,
 ) -> None:
+    """Raise IndexingError if the index ``e`` on an axis of ``tensor`` is provably outside at some point.
+
+    read : the read with this index; None for the statement's write.
+    """
     n = tensor.shape[axis]
     if inside(e, n, guards) or depends_on_data([e]) or _is_symbolic(statement, e, n):
         return
@@ -217,7 +226,7 @@ def _check_range(
 
 
 def outside_of(e: Expr, n: Extent) -> Expr:
-    """The condition that an index is outside an axis."""
+    """Condition that the index ``e`` is outside of an axis of extent ``n``."""
     return (e < 0) | (e >= as_expr(n))
 
 
@@ -251,6 +260,7 @@ def _is_symbolic(statement: Statement, e: Expr, n: Extent) -> bool:
 
 
 def _check_strides(e: Expr, read: Read, operation: str) -> None:
+    """Raise ArgumentError if the index ``e`` of a read has a stride or divisor that is not constant."""
     for node in postorder([e]):
         if not isinstance(node, Apply) or depends_on_data([node]):
             continue
@@ -268,7 +278,7 @@ def _check_strides(e: Expr, read: Read, operation: str) -> None:
 
 
 def unproven_reads(statement: Statement) -> list[tuple[Read, int]]:
-    """The (read, axis) pairs whose index is not proven inside; these are checked when run.
+    """Pairs (read, axis) whose index is not proven to be inside; these are checked when the program runs.
 
     A lowering checks them wherever the read is evaluated (where its Selects choose it).
     """
@@ -283,7 +293,9 @@ def unproven_reads(statement: Statement) -> list[tuple[Read, int]]:
 
 
 def unproven_writes(statement: Statement) -> list[int]:
-    """The axes of a write whose index is not proven inside; these are checked when run."""
+    """Axes on which the index of the write is not proven to be inside; these are checked when the program
+    runs.
+    """
     where = Guards(statement.domain.where)
     return [
         axis

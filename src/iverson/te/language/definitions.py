@@ -126,7 +126,7 @@ def reduce_axis(bounds: Bounds, name: str = "") -> Var:
 
 
 def _bounds(bounds: Bounds, site: str, argument: str) -> tuple[Extent, Extent]:
-    """``(lo, hi)`` or an extent as a pair."""
+    """Pair (lo, hi) of an axis, from such a pair or from an extent; lo is then 0."""
     pair = tuple(bounds) if isinstance(bounds, (tuple, list)) else (0, bounds)
     if len(pair) != 2:
         raise ArgumentError(site, argument, got=described(bounds), expected="(lo, hi) or an extent")
@@ -279,7 +279,10 @@ def _scattered(
     combine: str,
     site: str,
 ) -> Compute:
-    """The Compute that combines ``value`` into the entry at ``indices``; axes may be ragged."""
+    """Compute that combines ``value`` into the entry at ``indices``, for each point of the axes.
+
+    Axes may have bounds that depend on other axes or on data. The definition is checked.
+    """
     at = [as_index(i, name) for i in indices]
     axes, (*write_indices, value), where = bounded(
         axes, [*at, as_expr(value, site)], zip(at, extents, strict=True)
@@ -310,7 +313,10 @@ def _scattered(
 
 
 def _points(function: Definition, domain: DomainLike, site: str) -> tuple[Var, ...]:
-    """The axes of a scatter: of extents, or of bounds as functions of the axes before."""
+    """Axes of a scatter, named like the parameters of ``function``.
+
+    domain : for each axis its extent, or a function of the axes before it that returns its bounds.
+    """
     ranges = tuple(domain) if isinstance(domain, (tuple, list)) else (domain,)
     plain = shape_of([0 if callable(n) else n for n in ranges], site, "domain")
     axes: list[Var] = []
@@ -321,6 +327,7 @@ def _points(function: Definition, domain: DomainLike, site: str) -> tuple[Var, .
 
 
 def _reduction(combine: str, body: ExprLike, axis: Axes, dtype: DTypeLike | None = None) -> Expr:
+    """Reduction of ``body`` over one or several axes, after checks of the axes and dtypes."""
     site = operation(combine)
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     for v in axes:
@@ -447,7 +454,7 @@ def bind(tensors: Sequence[Tensor], sizes: Mapping[Var, int | Expr]) -> tuple[Te
 
 
 def of_tensors(outputs: Sequence[Tensor], replacements: Mapping[Replaced, Tensor]) -> tuple[Tensor, ...]:
-    """The outputs with other tensors in place of some that they are defined on, usually placeholders.
+    """The outputs, defined on the values of ``replacements`` in place of its keys, usually placeholders.
 
     So a definition that differentiates does so in its own operands, whatever these are made of.
     """
@@ -457,7 +464,7 @@ def of_tensors(outputs: Sequence[Tensor], replacements: Mapping[Replaced, Tensor
 def _rebuilt(
     tensors: Sequence[Tensor], values: Mapping[Expr, Expr], replacements: Mapping[Replaced, Tensor]
 ) -> tuple[Tensor, ...]:
-    """The tensors with values in place of sizes, and replacements in place of some tensors."""
+    """The tensors with sizes replaced by their ``values``, and some tensors by their ``replacements``."""
     new_tensors = dict[Tensor, Tensor](replacements.items())
     axes: dict[Expr, Var] = {}
 
@@ -494,6 +501,10 @@ def _fresh(prefix: str) -> str:
 
 
 def _extent(n: ExtentLike, site: str, argument: str) -> Extent:
+    """Extent ``n`` as an int or an expression; ArgumentTypeError for anything else.
+
+    site, argument : names of the operation and of the argument, for the error.
+    """
     if isinstance(n, Expr):
         return n
     if not isinstance(n, int) or isinstance(n, bool):
@@ -553,7 +564,7 @@ def _names(function: Definition, extents: tuple[Extent, ...], site: str) -> list
 
 
 def _staged(e: Expr, axes: tuple[Var, ...], where: tuple[Expr, ...], name: str, site: str) -> Expr:
-    """The expression with its reductions, if any, in tensors of their own."""
+    """The expression ``e`` with each reduction in it as a tensor of its own."""
     if not any(isinstance(n, Reduce) for n in postorder([e])):
         return e
     return staged(e, name, site, where) if where else define(e, axes, name, site)[axes]

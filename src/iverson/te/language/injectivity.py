@@ -59,7 +59,11 @@ def _integer_rows(forms: Iterable[Affine], determined: set[Expr]) -> list[Row]:
 
 
 def _digits(row: Row) -> list[Expr]:
-    """The atoms of a row, if each coefficient exceeds the range of all smaller terms; else none."""
+    """The atoms of a row, which its value determines if each coefficient exceeds the range of all smaller
+    terms.
+
+    Otherwise the result is [].
+    """
     scale = lcm(*(c.denominator for c in row.values())) if row else 1
     terms = sorted(((abs(int(c * scale)), a) for a, c in row.items()), key=lambda t: t[0])
     below: float = 0

@@ -42,10 +42,10 @@ CONVENTIONS = {
 
 
 def linear_statements(tensor: Compute) -> tuple[Statement, ...]:
-    """Statements of combine sum or assign that define the same tensor, for differentiation.
+    """Statements with combine "sum" or "assign" that define the same tensor, for differentiation.
 
-    They may read new tensors (the tree of a product, the saved position of a maximum). The same
-    tensor gives the same ones again, so that the new tensors are shared.
+    They may read new tensors (the tree of a product, the saved position of a maximum). The result is the same
+    at each call, so that the new tensors are shared. It is () for a reduction without derivatives (integers).
     """
     if all(s.combine in ("sum", "assign") for s in tensor.statements):
         return tensor.statements
@@ -64,20 +64,23 @@ def _rewritten(tensor: Compute, s: Statement) -> tuple[Statement, ...]:
 
 
 def _is_gather(s: Statement) -> bool:
-    """True if the write is the first axes of the domain, counted from 0."""
+    """True if the indices that a statement writes are the first axes of its domain, counted from 0."""
     expected_write = tuple(v - v.lo for v in s.domain.axes[: len(s.write)])
     return same(s.write, expected_write)
 
 
 def _reduced_axes(statement: Statement) -> tuple[list[Var], list[Var]]:
-    """(output axes, reduction axes)."""
+    """Output axes and reduction axes of a statement for which `_is_gather` is True."""
     axes = statement.domain.axes
     count = len(statement.write)
     return list(axes[:count]), list(axes[count:])
 
 
 def unravelled(place: Expr, axes: Sequence[Var]) -> dict[Expr, Expr]:
-    """Each axis' value at a position in their box: the inverse of `stages.position`."""
+    """Value of each axis at position ``place`` in their box, row by row: the inverse of `stages.position`.
+
+    Raises ArgumentError for an extent that is no number.
+    """
     result: dict[Expr, Expr] = {}
     stride = 1
     for k, v in reversed(list(enumerate(axes))):
@@ -98,6 +101,7 @@ def unravelled(place: Expr, axes: Sequence[Var]) -> dict[Expr, Expr]:
 
 
 def _of_extremum(tensor: Compute, s: Statement) -> Statement:
+    """Statement that reads a maximum or minimum at its position, which a new tensor saves."""
     output_axes, reduced = _reduced_axes(s)
     combine = "argmax" if s.combine == "max" else "argmin"
     saved = replace(s, out=None, combine=combine, position=position(reduced))
@@ -116,12 +120,12 @@ def _of_extremum(tensor: Compute, s: Statement) -> Statement:
 
 
 def _marked(body: Expr) -> Expr:
-    """The same value, with the derivative nan where it is nan."""
+    """Expression with the value of ``body``, whose derivative is nan where that value is nan."""
     return body * select(apply("isnan", body), const(float("nan"), body.dtype), const(1, body.dtype))
 
 
 def _of_scattered(tensor: Compute, s: Statement) -> Statement:
-    """The first of the points that attain an entry's extremum adds its value to it; others add 0."""
+    """Statement for a scattered extremum: the first point that attains it adds its value, others add 0."""
     place = position(s.domain.axes)
     attains = (s.body == tensor[s.write]) | (s.body != s.body)  # a nan is the extremum wherever it stands
     never = const(identity("min", dtypes.int64), dtypes.int64)
@@ -132,7 +136,7 @@ def _of_scattered(tensor: Compute, s: Statement) -> Statement:
 
 
 def has_tree(tensor: Compute) -> bool:
-    """True if the products that define a tensor can be trees, as their derivatives require."""
+    """True if the products that define a tensor can be trees, which their derivatives require."""
     return tensor.dtype.kind in "fcV" and not any(map(_starting_by_data, tensor.statements))
 
 
@@ -143,6 +147,7 @@ def _starting_by_data(s: Statement) -> list[Var]:
 
 
 def _of_product(tensor: Compute, s: Statement) -> Statement:
+    """Statement that reads the root of a tree of pairwise products, whose levels are new tensors."""
     output_axes, reduced = _reduced_axes(s)
     for v in _starting_by_data(s):
         raise GradientError(
@@ -179,7 +184,11 @@ def _of_product(tensor: Compute, s: Statement) -> Statement:
 
 
 def _of_scattered_product(tensor: Compute, s: Statement) -> Statement:
-    """A scattered product as chains of partial products, one per entry; lanes are axes of the chains."""
+    """Statement for a scattered product, which reads the ends of chains of partial products, one chain per
+    entry.
+
+    A recurrence computes the chains. It has the axes of `_lanes` as they are, and one axis for all others.
+    """
     if is_ragged(s) or tensor.recurrence is not None:
         raise GradientError(
             "te.differentiate",
@@ -229,7 +238,10 @@ def _of_scattered_product(tensor: Compute, s: Statement) -> Statement:
 
 
 def _lanes(tensor: Compute, s: Statement) -> dict[Var, int]:
-    """Axes that are one write index, over its whole extent, and on which nothing else depends."""
+    """Axes that are one write index, over its whole extent, with the number of this index.
+
+    Nothing else in the write or the conditions depends on such an axis.
+    """
     lanes: dict[Var, int] = {}
     for v in s.domain.axes:
         at = [k for k, w in enumerate(s.write) if v in variables([w])]

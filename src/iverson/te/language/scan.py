@@ -35,7 +35,11 @@ T = TypeVar("T")
 
 
 class State(Tensor):
-    """Placeholder for a tensor within the definition of its scan; ``before`` is its value before these."""
+    """Placeholder for a tensor within the definition of its scan.
+
+    before : the value of a step that is read before the first one.
+    label : the name that the user gave, or "".
+    """
 
     __slots__ = ("before", "label", "reverse")
 
@@ -179,7 +183,10 @@ def scan(
 
 
 def _read_dtype(states: Sequence[State], definitions: Sequence[Compute], site: str) -> Any:
-    """Float32 if the definitions read floating tensors beside the states, all of float32; else None."""
+    """Float32 if all floating tensors that the definitions read, besides the states, are float32; else None.
+
+    It is None too if there are no such tensors.
+    """
     defined_tensors = {*states, *(members := _members(dict(zip(states, definitions, strict=True)), site))}
     operands = [
         t for m in members for t in _direct(m) if t not in defined_tensors and dtypes.is_inexact(t.dtype)
@@ -188,7 +195,10 @@ def _read_dtype(states: Sequence[State], definitions: Sequence[Compute], site: s
 
 
 def _of_each(value: T | Sequence[T], count: int, argument: str, site: str) -> list[Any]:
-    """A value for each state, from one value or a list; ``count`` is 0 for a state that is not in a list."""
+    """List with a value for each state, from one value or a list of them.
+
+    count : the number of states in a list; 0 for a single state that is not in a list.
+    """
     if not count or not isinstance(value, (list, tuple)):
         return [value] * max(count, 1)
     if len(value) != count:
@@ -210,6 +220,7 @@ def _check_steps(shapes: Sequence[tuple[Extent, ...]], site: str) -> None:
 def _state(
     shape: tuple[Extent, ...], init: ExprLike, dtype: DTypeLike | None, name: str, reverse: bool, site: str
 ) -> State:
+    """State with the given shape and dtype, after checks of ``init``, its value before the first step."""
     default_dtype = init.dtype if isinstance(init, Tensor) else dtypes.default_float
     state_dtype = default_dtype if dtype is None else dtypes.as_dtype(dtype, site)
     if not isinstance(init, Tensor):
@@ -228,6 +239,7 @@ def _state(
 
 
 def _check_results(states: Sequence[State], definitions: Sequence[Compute], site: str) -> None:
+    """Raise an error unless ``definitions`` are distinct Computes of the states' shapes and dtypes."""
     if len(definitions) != len(states) or not all(isinstance(t, Compute) for t in definitions):
         raise ArgumentTypeError(
             site,
@@ -256,7 +268,10 @@ def _check_results(states: Sequence[State], definitions: Sequence[Compute], site
 
 
 def _recurrence(definitions: Mapping[State, Compute], reverse: bool, site: str) -> tuple[Compute, ...]:
-    """The tensors of the states, as members of a new recurrence with all tensors between them."""
+    """Tensors of the states, as members of a new recurrence that also has all tensors between them.
+
+    definitions : for each state the Compute that fscan returned.
+    """
     order = _members(definitions, site)
     steps = next(iter(definitions)).shape[0]
     axis = Var("t", 0, steps)
@@ -286,7 +301,7 @@ def _recurrence(definitions: Mapping[State, Compute], reverse: bool, site: str) 
 
 
 def _members(definitions: Mapping[State, Compute], site: str) -> list[Compute]:
-    """The definitions, and the tensors below them that depend on a state; producers first."""
+    """Definitions of the states, and the tensors below them that depend on a state; producers first."""
     depends: set[Tensor] = set(definitions)
     results: tuple[Tensor, ...] = tuple(definitions.values())
     members: list[Compute] = []
@@ -317,13 +332,18 @@ def _direct(t: Tensor) -> list[Tensor]:
 
 
 def _statements(t: Compute) -> tuple[Statement, ...]:
-    """A definition's statements, with products as trees where possible, as their derivatives require."""
+    """Statements of a definition; a product is a tree, if possible, because derivatives require that."""
     products = any(s.combine == "prod" for s in t.statements)
     return linear_statements(t) if products and has_tree(t) else t.statements
 
 
 def _at_step(s: Statement, axis: Var, places: Mapping[Tensor, int], site: str) -> Statement:
-    """A statement with the recurrence's axis in place of its own step axis."""
+    """The statement with the axis of the recurrence in place of its own axis of steps.
+
+    The axis of steps is the one in the index of steps of its reads. An error is raised if it is not unique.
+
+    places : for each state and member, the position of the index of steps.
+    """
     step_axes: set[Var] = set()
     for r in s.reads:
         if r.tensor in places:
@@ -353,7 +373,9 @@ def _at_step(s: Statement, axis: Var, places: Mapping[Tensor, int], site: str) -
 
 
 def _place(s: Statement, axis: Var, t: Compute, site: str) -> int:
-    """Position of the step index in a tensor's write."""
+    """Position of the step among the indices that a tensor's statement writes; an error unless it occurs
+    once.
+    """
     places = [k for k, w in enumerate(s.write) if w is axis]
     if len(places) != 1:
         raise ArgumentError(

@@ -25,15 +25,20 @@ from iverson.te.ir.verify import check_definition
 
 
 def define(body: Expr, axes: Sequence[Var], name: str, operation: str) -> Compute:
-    """The Compute over ``axes`` (from 0) whose entries are ``body``, with stages for reductions."""
+    """Compute over ``axes`` (from 0) whose entries are ``body``; reductions inside are tensors of their own.
+
+    operation : the name of the operation, for errors.
+    """
     check_scope([body], axes, operation)
     return _compute(staged(body, name, operation, whole=True), axes, name, [], operation)
 
 
 def staged(body: Expr, name: str, operation: str, where: Sequence[Expr] = (), *, whole: bool = False) -> Expr:
-    """The expression with each reduction in a tensor of its own; ``whole`` keeps a reduction at the root.
+    """Expression in which each reduction is a read of a new tensor.
 
+    name : new tensors are named ``name.1``, ``name.2`` and so on.
     where : conditions of the domain in which the expression is evaluated.
+    whole : True to keep a reduction that is the whole expression.
     """
     guards = guards_of(body)
     reductions = [n for n in postorder([body]) if isinstance(n, Reduce)]
@@ -57,8 +62,10 @@ def staged(body: Expr, name: str, operation: str, where: Sequence[Expr] = (), *,
 
 
 def _check_box(axes: Sequence[Var], conditions: Sequence[Expr], node: Reduce, operation: str) -> None:
-    """Raise ArgumentError for a stage with an entry for each point of a box of which few are needed.
+    """Raise ArgumentError for a reduction that would get an entry for each point of a box of which few are
+    needed.
 
+    axes : the axes of the new tensor.
     conditions : the bounds of ragged axes.
     """
     for condition in conditions:
@@ -87,7 +94,10 @@ def _compute(body: Expr, axes: Sequence[Var], name: str, guards: Sequence[Expr],
 def _position_from(
     axes: tuple[Var, ...], reduced: tuple[Var, ...], conditions: tuple[Expr, ...], operation: str
 ) -> Expr:
-    """The position of a point in the box of the reduced axes, counted from the start of a ragged axis."""
+    """Position of a point in the box of the reduced axes, counted from the start of a ragged axis.
+
+    axes, conditions : the other axes, and the conditions of the domain.
+    """
     bounds, _ = bounds_in(Domain((*axes, *reduced), conditions))
     first = reduced[0]
     if any(v in bounds for v in reduced[1:]):
@@ -103,6 +113,10 @@ def _position_from(
 
 
 def _statement(body: Expr, axes: tuple[Var, ...], guards: Sequence[Expr], operation: str) -> Statement:
+    """Statement that assigns ``body`` to the entries on ``axes``, or combines it, if it is a reduction.
+
+    guards : conditions under which the value is needed.
+    """
     combine, inside = "assign", body
     reduced: tuple[Var, ...] = ()
     conditions: tuple[Expr, ...] = ()
@@ -131,7 +145,9 @@ def _on_indices(condition: Expr) -> bool:
 
 
 def split_guard(body: Expr, takes: Callable[[Expr], bool] = _on_indices) -> tuple[tuple[Expr, ...], Expr]:
-    """The index conditions (or others, by ``takes``) under which ``body`` is not 0, and its value there.
+    """Conditions on indices outside of which ``body`` is 0, and its value where they hold.
+
+    takes : chooses the conditions that are split off.
 
     before -> after: ``select(i < 3 and idx[i] > 0, x, 0) -> (i < 3,), select(idx[i] > 0, x, 0)``.
     """
@@ -146,7 +162,10 @@ def split_guard(body: Expr, takes: Callable[[Expr], bool] = _on_indices) -> tupl
 
 
 def position(axes: Sequence[Var], start: Extent | None = None) -> Expr:
-    """The position of a point in the box of ``axes``, row by row; ``start`` is that of the first axis."""
+    """Position of a point in the box of ``axes``, row by row.
+
+    start : the value of the first axis that counts as 0; by default its lower bound.
+    """
     result: Expr = index(0)
     for k, v in enumerate(axes):
         result = result * extent(v) + (v - (v.lo if k or start is None else start))
@@ -154,6 +173,7 @@ def position(axes: Sequence[Var], start: Extent | None = None) -> Expr:
 
 
 def _free(node: Reduce) -> list[Var]:
+    """Variables in a reduction that are not axes of a reduction around them."""
     free: dict[Expr, dict[Var, None]] = {}
     for n in postorder([node]):
         below: dict[Var, None] = {}
@@ -169,7 +189,7 @@ def _free(node: Reduce) -> list[Var]:
 
 
 def check_scope(roots: Sequence[Expr], axes: Sequence[Var], operation: str) -> None:
-    """Raises ArgumentError for an index used outside the definition or reduction it belongs to."""
+    """Raise ArgumentError for an index used outside of the definition or reduction to which it belongs."""
     inside = set(axes)
     for root in roots:
         free = _free(root) if isinstance(root, Reduce) else _free_of(root)

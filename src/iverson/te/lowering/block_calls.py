@@ -48,7 +48,10 @@ TOGETHER = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.min
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A part of a program: ``code`` computes the tensors ``makes`` from ``reads``, at values of ``sizes``."""
+    """A part of a program: ``code`` computes the tensors ``makes`` from the tensors ``reads``.
+
+    sizes : the sizes of the code, as variables of the whole program.
+    """
 
     code: Lowered | Blocked
     sizes: tuple[Var, ...]
@@ -58,7 +61,11 @@ class Stage:
     def run(
         self, arrays: Mapping[Tensor, Array], block_slice: slice, sizes: Mapping[Var, int], **how: Any
     ) -> Any:
-        """Results of the stage at these sizes, from the arrays or a block of them."""
+        """Results of the stage at these sizes.
+
+        block_slice : the places of the block, for each tensor of which only a block is read.
+        how : further arguments of the code.
+        """
         bound_sizes = {n: sizes[v] for n, v in zip(self.code.program.sizes, self.sizes, strict=True)}
         code = self.code.at(bound_sizes) if bound_sizes else self.code
         return code(*(_part(arrays[t], d, block_slice) for t, d in self.reads), **how)
@@ -72,8 +79,10 @@ def _part(array: Array, d: int | None, block_slice: slice) -> Array:
 class Blocked:
     """A program in blocks, called as a `Lowered` is.
 
-    before, after : stages that run once. block : the stage of a block, and its sizes, by number of places.
-    first : the variable of a block's first place, in its code. values : those of the program's sizes.
+    before, after : stages that run once.
+    block : gives the stage of a block, and the values of its sizes, from its number of places.
+    first : the size that stands for a block's first place in its code.
+    values : of the program's sizes.
     """
 
     program: Program
@@ -85,7 +94,7 @@ class Blocked:
     values: Mapping[Var, int] = field(default_factory=dict)
 
     def at(self, sizes: Mapping[Var, int]) -> Blocked:
-        """The same code, to be called on arrays of these sizes."""
+        """The same code for calls on arrays of these sizes."""
         return replace(self, values=sizes)
 
     def __call__(
@@ -95,7 +104,9 @@ class Blocked:
         operation: str = "te",
         names: Sequence[str] | None = None,
     ) -> tuple[Array, ...]:
-        """The outputs for arrays in the order of ``program.inputs``, as of a `Lowered`."""
+        """Outputs for arrays in the order of ``program.inputs``; the other arguments are those of a
+        `Lowered`.
+        """
         arrays: dict[Tensor, Array] = dict(zip(self.program.inputs, map(np.asarray, inputs), strict=True))
         name_of = dict(zip(self.program.inputs, names or (), strict=False))
 
@@ -122,7 +133,7 @@ class Blocked:
         return tuple(arrays[t] for t in self.program.outputs)
 
     def _put(self, part: Part, array: Array, block_slice: slice, arrays: dict[Tensor, Array]) -> None:
-        """Store a result of a block: at its place in a tensor, or combined into a total."""
+        """Store a result of a block in ``arrays``: at its place in a tensor, or combined into a total."""
         t, d = part
         if d is not None:
             if t not in arrays:
@@ -136,7 +147,7 @@ class Blocked:
 
 
 def lowered_in_blocks(program: Program) -> Blocked | None:
-    """The code of a program in blocks; None where no axis allows blocks."""
+    """Code of a program that runs in blocks; None if no axis allows blocks."""
     blocks = in_blocks(program)
     if blocks is None:
         return None
@@ -167,9 +178,10 @@ def lowered_in_blocks(program: Program) -> Blocked | None:
 
 
 class _Making:
-    """Translation of statements to those of a block with a number of places.
+    """Translation of statements to the statements of a block with ``places`` places.
 
-    given : placeholders for tensors from outside, or blocks of these, in the statements.
+    given : for each tensor from outside (or the block of it that is read), its placeholder in the statements.
+    made : for each tensor of the program, its counterpart in the block.
     """
 
     def __init__(self, blocks: Blocks, first: Var, places: Extent) -> None:
@@ -179,7 +191,7 @@ class _Making:
         self.new: dict[Var, Var] = {}
 
     def stage(self, outputs: Sequence[Compute]) -> Stage:
-        """The stage of a block, which computes the block's part of ``outputs``."""
+        """Stage of a block, which computes the block's part of ``outputs``."""
         for unit in units_below(outputs):
             members = [t for t in computes_of(unit) if t in self.blocks.along or t in self.blocks.totals]
             if members and isinstance(unit, Recurrence):
@@ -199,6 +211,7 @@ class _Making:
         return tuple(self.places if k == at else n for k, n in enumerate(t.shape))
 
     def _statement(self, s: Statement) -> Statement:
+        """The statement for the places of a block: its axis of blocks counts from 0."""
         v = self.blocks.axes[s]
         block_axis = self.new.setdefault(v, v.ranging(0, self.places))
         at = self.blocks.along.get(s.tensor)
@@ -217,7 +230,12 @@ class _Making:
         return replace(new, write=write, summand=None)
 
     def _read(self, old: Read, indices: tuple[Expr, ...], v: Var, block_axis: Var) -> Expr:
-        """A read in a block: of a tensor of the block, of an outside tensor, or of a block of that."""
+        """Read in a block that corresponds to ``old``: of a tensor of the block, or of (a block of) an
+        outside tensor.
+
+        indices : the new indices.
+        v, block_axis : the axis of blocks, and the axis in its place.
+        """
         t = old.tensor
         at = self.blocks.along.get(t)
         source = self.made.get(t)
@@ -235,7 +253,10 @@ def _statements(t: Tensor) -> tuple[Statement, ...]:
 
 
 def _stage(outputs: Sequence[Tensor], placeholders: Mapping[Tensor, Placeholder]) -> Stage | None:
-    """The stage that computes the outputs, with placeholders for given tensors; None without outputs."""
+    """Stage that computes the outputs; None without outputs.
+
+    placeholders : for each tensor that the stage reads instead of computing it, its placeholder.
+    """
     if not outputs:
         return None
     program = program_of(of_tensors(outputs, placeholders) if placeholders else outputs)

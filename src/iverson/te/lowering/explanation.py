@@ -24,11 +24,11 @@ from iverson.te.lowering.kernel_report import kernels_text
 
 @dataclass(frozen=True)
 class Count:
-    """Points a walk visits and terms of the domain that are nonzero; None where not counted.
+    """Number of points that a walk visits and of nonzero terms in the domain; None if not counted.
 
     visited : times the innermost level is reached, failed guards included (but not those that only
-    say which outputs of a gather stay 0). terms : points of the domain (each is a nonzero term, but
-    for guards that depend on data).
+        say which outputs of a gather stay 0).
+    terms : points of the domain (each is a nonzero term, but for guards that depend on data).
     """
 
     visited: int | None
@@ -101,6 +101,7 @@ def explain(
 
 
 def _explained(program: Program) -> str:
+    """Text for each statement of a program, then for its kernels."""
     lines = []
     for s in program.statements:
         count = counts(s)
@@ -117,8 +118,9 @@ def _explained(program: Program) -> str:
 
 
 def _sharing(s: Statement) -> str:
-    """Text on the protection of entries that several threads of a compiled scatter write
-    (`codegen.schedule.parallel_scatter`).
+    """Text that says how a compiled scatter protects entries that several threads write; "" if it need not.
+
+    See `codegen.schedule.parallel_scatter`.
     """
     if s.strategy != "scatter" or is_symbolic(s) or not compiles(s):
         return ""

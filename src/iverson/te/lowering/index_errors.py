@@ -30,9 +30,11 @@ def of_definition(
     operation: str,
     names: Sequence[str] | None,
 ) -> IndexingError:
-    """The error of a kernel in terms of the definition.
+    """Error of a kernel, restated in terms of the definition.
 
-    values : of the inputs. buffers : names of the tensors that each buffer holds, one after the other.
+    values : the arrays of the inputs.
+    buffers : names of the tensors that each buffer holds, one after the other.
+    operation : the name of the operation, for the new error.
     names : of the inputs, as users call them.
     """
     name_of = {t.name: name for t, name in zip(program.inputs, names or (), strict=False)}

@@ -27,12 +27,12 @@ from iverson.te.rewrites.inlining import choices
 
 #: The share of peak below which a kernel is warned of.
 LITTLE = 0.25
-#: Iterations of a loop that is the threads': fewer are less than threads.
+#: Part of the reason for a walk where isl was not asked (`zero_elimination`).
 NO_ISL = "too much to ask isl"
 
 
 def kernels_text(program: Program) -> list[str]:
-    """Lines on the kernels, stages and levers of a program whose walks are chosen."""
+    """Lines on the kernels, stages, levers, fallbacks and blocks of a program with chosen walks."""
     code = afresh(program)
     if program.sizes:
         code = code.at({v: v.typical for v in code.program.sizes})
@@ -56,7 +56,10 @@ def _blocks(program: Program) -> Iterator[str]:
 
 
 def _parts(code: Lowered, p: Peak) -> Iterator[list[str]]:
-    """The lines of each kernel, the names of its results first."""
+    """Lines of text for each kernel; the first line has the names of its results.
+
+    p : the peak performance of this machine.
+    """
     sizes = {b.name: b for b in code.buffers.values()}
     labels = {name: b.label for name, b in sizes.items() if b.label}
     for step in code.steps:
@@ -112,7 +115,7 @@ def _threads(phase: Stmt, cost: Expected, code: Lowered) -> str:
 
 
 def _rows(phase: Stmt) -> list[str]:
-    """Line on loops that are inside of a loop over blocks of rows."""
+    """Line on the loops inside of a loop over blocks of rows; [] if the phase is no such loop."""
     loops = parts(phase)
     if not loops or not isinstance(phase, Loop):
         return []
@@ -132,7 +135,7 @@ def _stages(program: Program) -> Iterator[str]:
 
 
 def _levers(program: Program, code: Lowered) -> Iterator[str]:
-    """Lines on the levers of axes that no loop carries out."""
+    """Lines on those levers of axes that no loop obeys."""
     phases = tuple(p for s in code.steps if isinstance(s, Run) for p in s.kernel.phases)
     loops = [s for s in statements(phases) if isinstance(s, Loop)]
     effective_levers = {(s.mark, s.label) for s in loops if s.mark != "parallel" or s.factor > 1}

@@ -38,7 +38,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Fill:
-    """Start a tensor at the identity of its combine."""
+    """Step that sets all entries of the array ``name`` to ``value``, at which a reduction starts."""
 
     name: str
     value: Any
@@ -47,25 +47,25 @@ class Fill:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Run a kernel on the named arrays."""
+    """Step that runs a kernel on the arrays with the names of its buffers."""
 
     kernel: Kernel
 
     @cached_property
     def compiled(self) -> CompiledKernel:
-        """Machine code of the kernel, compiled at its first run; within a larger program it needs none."""
+        """Machine code of the kernel, compiled at its first use; within a larger program it is not needed."""
         return compile_kernel(self.kernel)
 
 
 @dataclass(frozen=True, eq=False)
 class Interpreted:
-    """Leave a statement, or those of a recurrence, to the interpreter."""
+    """Step in which the interpreter runs a statement, or the statements of a recurrence."""
 
     statements: tuple[Statement, ...]
 
     @at_user_line
     def run(self, values: dict[Tensor, Array]) -> None:
-        """Carry them out on the arrays of their tensors."""
+        """Run the statements on the arrays of their tensors, in place."""
         recurrence = recurrence_of(self.statements[0].tensor)
         if recurrence is not None:
             interpret.run_steps(recurrence, self.statements, values)
@@ -76,12 +76,12 @@ class Interpreted:
 
 @dataclass(frozen=True, eq=False)
 class SomeProduct:
-    """A matrix product, of extents that are known at a call."""
+    """Step for a matrix product whose extents are only known at a call."""
 
     task: Task
 
     def at(self, sizes: Mapping[str, int]) -> blas_contraction.Product:
-        """The product at these sizes."""
+        """Product of BLAS for these values of the sizes."""
         product = blas_contraction.product(task_at(self.task, sizes), any_size=True)
         assert product is not None, "what is a product at some sizes is one at all"
         return product
@@ -111,11 +111,11 @@ class Lowered:
     _once: dict[str, OneCall | None] = field(default_factory=dict)
 
     def said_as(self, program: Program) -> Lowered:
-        """The same code, with the names of an equal program in messages."""
+        """The same code, with the names of ``program``, which is equal but for names, in messages."""
         return self if program is self.program else replace(self, said=program)
 
     def at(self, sizes: Mapping[Var, int]) -> Lowered:
-        """The same code, to be called on arrays of these sizes."""
+        """The same code for calls on arrays of these sizes."""
         values = self.sizes.at(sizes)
         buffers = {t: _buffer_at(b, values) for t, b in self.buffers.items()}
         steps = tuple(s.at(values) if isinstance(s, SomeProduct) else s for s in self.steps)
@@ -129,10 +129,10 @@ class Lowered:
         operation: str = "te",
         names: Sequence[str] | None = None,
     ) -> tuple[Array, ...]:
-        """The outputs for arrays in the order of ``program.inputs``.
+        """Outputs for arrays in the order of ``program.inputs``.
 
         operation, names : names of the call and of its inputs in messages (default: as in ``program``).
-        Raises ShapeError where an array does not fit and IndexingError for an index out of range.
+        Raises ShapeError if an array does not fit and IndexingError for an index out of range.
         """
         return self.run(self._inputs(inputs), threads, operation, names)
 
@@ -143,7 +143,7 @@ class Lowered:
         operation: str = "te",
         names: Sequence[str] | None = None,
     ) -> tuple[Array, ...]:
-        """See `__call__`; the arrays must have the shapes and dtypes of the inputs."""
+        """Outputs as of `__call__`; the arrays must have the shapes and dtypes of the inputs."""
         try:
             if threads is None and (single_call := self.whole) is not None:
                 return single_call.run(arrays)
@@ -158,7 +158,10 @@ class Lowered:
             ) from None
 
     def _called(self) -> dict[str, dict[str, None]]:
-        """Names of the tensors that each buffer holds, one after the other."""
+        """For each buffer, by name, the names of the tensors that it holds one after the other.
+
+        They are the keys of a dictionary, in order.
+        """
         program = self.said or self.program
         counterpart = dict(zip(tensors_of(self.program), tensors_of(program), strict=False))
         tensor_names: dict[str, dict[str, None]] = {}
@@ -168,7 +171,9 @@ class Lowered:
 
     @cached_property
     def whole(self) -> OneCall | None:
-        """The whole program as one native call, where that is as fast; equal programs share it."""
+        """The whole program as one native call; None if calls of its steps are better. Equal programs share
+        it.
+        """
         if "whole" not in self._once:
             self._once["whole"] = self._as_one_call()
         return self._once["whole"]
@@ -183,7 +188,7 @@ class Lowered:
         return one_call(self.steps, inputs, outputs, tuple(internal_buffers.values()))
 
     def _by_steps(self, inputs: tuple[Array, ...], threads: int | None) -> tuple[Array, ...]:
-        """The outputs, by a call for each step."""
+        """Outputs, computed by a call for each step."""
         dense = [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in inputs]
         arrays = {self.buffers[t].name: a for t, a in zip(self.program.inputs, dense, strict=True)}
         values: dict[Tensor, Array] = {}
@@ -227,6 +232,7 @@ class Lowered:
         return "\n".join(_step_text(s) for s in self.steps)
 
     def _inputs(self, inputs: Sequence[ArrayLike]) -> tuple[Array, ...]:
+        """Inputs as arrays of the right dtypes; an error is raised for a wrong number or shape."""
         if len(inputs) != len(self._taken):
             raise ArgumentError("te", got=f"{len(inputs)} inputs", expected=str(len(self._taken)))
         arrays: list[Any] = list(inputs)
@@ -247,7 +253,7 @@ class Lowered:
 
     @cached_property
     def _taken(self) -> tuple[tuple[tuple[int, ...], Any], ...]:
-        """(shape, dtype) of each input."""
+        """Shape and dtype of each input."""
         return tuple([(_shape(b), b.dtype) for b in map(self.buffers.__getitem__, self.program.inputs)])
 
 
@@ -261,7 +267,7 @@ def _buffer_at(b: Buffer, sizes: Mapping[str, int]) -> Buffer:
 
 
 def task_at(task: Task, sizes: Mapping[str, int]) -> Task:
-    """A task at these sizes."""
+    """The task with the values of ``sizes`` in place of sizes."""
 
     def at(e: Expr) -> Expr:
         if isinstance(e, nodes.Size):
@@ -277,7 +283,7 @@ def task_at(task: Task, sizes: Mapping[str, int]) -> Task:
 
 
 def touched_by(step: Step, buffers: Mapping[Tensor, Buffer]) -> set[str]:
-    """The names of the buffers that a step reads or writes."""
+    """Names of the buffers that a step reads or writes."""
     if isinstance(step, Fill):
         return {step.name}
     if isinstance(step, Run):

@@ -53,11 +53,11 @@ Temp = Callable[[str, DType, tuple[int, ...]], Buffer]
 
 
 class OneCall:
-    """A program of steps as machine code; ``run`` takes arrays that fit, and gives the outputs.
+    """A program of steps as machine code; ``run`` takes arrays that fit, and returns the outputs.
 
-    It raises IndexingError where an index that is used is outside its buffer.
+    It raises IndexingError if an index that is used is outside its buffer.
 
-    products : rows, inner, columns and batch of the products that a call carries out.
+    products : rows, inner, columns and batch of the matrix products of a call, which are counted as work.
     """
 
     def __init__(self, compiled: CompiledProgram, products: Sequence[tuple[int, int, int, int]]) -> None:
@@ -73,7 +73,7 @@ class OneCall:
 def one_call(
     steps: Sequence[Any], inputs: Sequence[Buffer], outputs: Sequence[Buffer], internals: Sequence[Buffer]
 ) -> OneCall | None:
-    """Lowered steps as one call; None where a call for each is better.
+    """Lowered steps as one native call; None if a call for each step is better.
 
     inputs, outputs, internals : the buffers, all of constant shapes; internals live for a call.
     """
@@ -98,7 +98,7 @@ def one_call(
 
 
 def _is_short(step: Any) -> bool:
-    """True if a step loses nothing by being part of a program."""
+    """True if a step loses nothing as a part of a program: no sizes, and no phase that gains alone."""
     kernel: Kernel | None = getattr(step, "kernel", None)
     if kernel is None:
         return isinstance(step, blas_contraction.Product) or hasattr(step, "value")
@@ -106,14 +106,16 @@ def _is_short(step: Any) -> bool:
 
 
 def _gains_alone(phase: Stmt) -> bool:
-    """True if a phase is long, and threads share it only where it is called by itself."""
+    """True if a phase is long, and threads can share it only if it is called by itself."""
     return bool(shared(phase)) and is_worth_threads(phase, cost(phase, {}) / LONG)
 
 
 class Steps:
-    """Lowered steps as steps of a program, a nest for each phase.
+    """Translation of lowered steps to steps of one program, a nest for each phase.
 
-    buffers : the buffers of the steps, by name. places : views of the buffers that exist already, by name.
+    buffers : the buffers of the steps, by name.
+    places : views of the buffers that exist already, by name.
+    temp : makes a temporary buffer of the program.
     """
 
     def __init__(self, buffers: Mapping[str, Buffer], places: dict[str, View], temp: Temp) -> None:
@@ -122,7 +124,7 @@ class Steps:
         self.steps: list[Step] = []
 
     def run(self, steps: Sequence[Any]) -> list[Step] | None:
-        """The steps of the program; None where a step cannot be one of them."""
+        """Steps of the program; None if a step cannot be one of them."""
         for step in steps:
             if hasattr(step, "kernel"):
                 for phase in step.kernel.phases:
@@ -150,7 +152,9 @@ class Steps:
         )
 
     def product(self, p: blas_contraction.Product) -> bool:
-        """Add a product of BLAS; False where BLAS does not take the arrays in their memory order."""
+        """Add a product of BLAS and return True; False if BLAS does not take the arrays in their memory
+        order.
+        """
         out = _matrices(self.view(p.out), p.out_axes)
         lhs = _matrices(self.view(p.left), p.left_axes)
         rhs = _matrices(self.view(p.right), p.right_axes)
@@ -164,7 +168,9 @@ class Steps:
         return True
 
     def phase(self, phase: Stmt) -> None:
-        """Add a nest; buffers that no step wrote before are outputs: it reads nothing it has not written."""
+        """Add a nest for a phase. A buffer that no step wrote before is an output of the nest, which never
+        reads it first.
+        """
         stores: dict[str, Buffer] = {}
         loads: dict[str, Buffer] = {}
         for s in statements((phase,)):
@@ -183,7 +189,10 @@ class Steps:
 
 
 def _matrices(v: View, groups: tuple[tuple[int, ...], ...]) -> View | None:
-    """A view with an axis for each group of axes; None where a group's axes have no common stride."""
+    """View with one axis for each group of axes; None if the axes of a group have no common stride.
+
+    The first group is the batch: if it is empty or of extent 1, it has no axis.
+    """
     shape: list[int] = []
     strides: list[int] = []
     for k, group in enumerate(groups):

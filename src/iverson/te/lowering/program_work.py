@@ -18,7 +18,11 @@ from iverson.te.lowering.lowered_program import Fill, Interpreted, Lowered, Run,
 
 @dataclass(frozen=True)
 class Work:
-    """points : runs of the innermost bodies of loops. bytes : of the buffers that steps read and write."""
+    """Counts of work.
+
+    points : runs of the innermost bodies of loops.
+    bytes : of the buffers that steps read and write.
+    """
 
     points: int = 0
     bytes: int = 0
@@ -28,9 +32,9 @@ class Work:
 
 
 def work(code: Lowered, *inputs: NDArray) -> Work:
-    """The points and bytes of all steps of a program, at its sizes.
+    """Points and bytes of all steps of a program, at its sizes.
 
-    inputs : arrays in the order of its inputs; they are read where bounds of loops are.
+    inputs : arrays in the order of the program's inputs, for loops whose bounds are read from them.
     """
     sizes = code.values
     names = [code.buffers[t].name for t in code.program.inputs]

@@ -33,7 +33,7 @@ STEP = "step"
 
 
 def starts_whole(s: Statement) -> bool:
-    """True if a member's first statement writes all of it at every step, so that it needs no fill."""
+    """True if a member's first statement writes all of its tensor at every step: it then needs no fill."""
     axis = _recurrence(s).axis
     varies = all(any(v is not axis and v.kind != "size" for v in variables([c])) for c in s.domain.where)
     return varies and covers_all(s)
@@ -46,7 +46,10 @@ def phase_of(
     sizes: Sizes,
     fresh: Collection[Tensor],
 ) -> Stmt:
-    """The loop over steps. fresh : members whose first statement writes all of them."""
+    """Loop over the steps of a recurrence, with the nests of its statements.
+
+    fresh : members whose first statement writes all of them.
+    """
     count = Translation(buffers, sizes).index(recurrence.axis.hi)
     at: Expr = Var(STEP)
     if recurrence.reverse:
@@ -72,7 +75,7 @@ def phase_of(
 
 
 def _nests(task: Task) -> tuple[Stmt, ...]:
-    """The nests of a task inside of a loop: in one thread."""
+    """Nests of a task for use inside of a loop: all in one thread."""
 
     def alone(s: Stmt) -> Stmt:
         if isinstance(s, Loop) and s.mark == "parallel":
@@ -84,7 +87,11 @@ def _nests(task: Task) -> tuple[Stmt, ...]:
 
 
 def variants(s: Statement, axis: Index) -> Iterator[tuple[Expr | None, Statement]]:
-    """(condition on the step, the statement under it), for each combination of its conditions' values."""
+    """Pairs of a condition on the step (None for always) and the statement for steps where it holds.
+
+    There is a pair for each combination of truth values of the conditions in the statement that depend on the
+    step alone, up to `APART` of them.
+    """
     conditions = _of_step(s.roots, s)[:APART]
     for truth_values in product((True, False), repeat=len(conditions)):
         guards = [c if h else negation(c) for c, h in zip(conditions, truth_values, strict=True)]
@@ -103,7 +110,7 @@ def variants(s: Statement, axis: Index) -> Iterator[tuple[Expr | None, Statement
 
 
 def _of_step(roots: Sequence[Expr], s: Statement) -> list[Expr]:
-    """Comparisons under the roots that depend on the step alone; of opposite comparisons, one."""
+    """Comparisons under the roots that depend on the step alone; of two opposite comparisons, the first."""
     axis = _recurrence(s).axis
     comparisons: dict[Expr, None] = {}
     for root in roots:

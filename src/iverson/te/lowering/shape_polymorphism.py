@@ -37,8 +37,9 @@ Build = Callable[[Sequence[Extent]], tuple[tuple[Placeholder, ...], tuple[Tensor
 
 @dataclass(frozen=True)
 class ForShapes:
-    """A program with sizes; ``extents`` are the extents of the operands in terms of these sizes.
+    """A program with sizes, and its code.
 
+    extents : the extents of the operands in terms of these sizes.
     reads : positions of the operands that the program reads, in its order.
     """
 
@@ -48,9 +49,9 @@ class ForShapes:
     lowered: Lowered | Blocked
 
     def at(self, extents: Extents, program: Program, reads: tuple[int, ...]) -> Lowered | Blocked | None:
-        """The code for a shape; None where this program, with the shape's sizes, is not ``program``.
+        """Code for a shape; None unless this program, with the shape's sizes, is ``program``.
 
-        None also where that reads other operands.
+        The result is None too if ``program`` reads other operands.
         """
         if reads != self.reads:
             return None
@@ -67,8 +68,8 @@ class ForShapes:
 class AnyShape:
     """The programs with sizes of an op, for operands of given ranks and dtypes and given parameters.
 
-    build : placeholders for operands of given extents, and the op's outputs. large : programs that run in
-        blocks.
+    build : gives placeholders for operands of given extents, and the op's outputs.
+    large : True for programs that run in blocks.
     """
 
     def __init__(self, build: Build, large: bool = False) -> None:
@@ -78,8 +79,11 @@ class AnyShape:
         self._tries = 0
 
     def lowered(self, extents: Extents, program: Program, reads: tuple[int, ...]) -> Lowered | Blocked | None:
-        """The code for a shape with this program, which reads these operands; None where the shape is to
-        have code of its own.
+        """Code for all shapes that fits this shape and program; None if the shape is to have code of its own.
+
+        The shape is noted, and from the second shape on a more general program may be compiled.
+
+        reads : positions of the operands that the program reads.
         """
         if 0 in extents or not extents:
             return None
@@ -99,7 +103,9 @@ class AnyShape:
         return general.at(extents, program, reads)
 
     def _more_general(self, program: Program) -> ForShapes | None:
-        """A program for all shapes so far; None where there is none, or it is not as good."""
+        """Program for all shapes so far; None if there is none, or its code would be worse than that for a
+        shape.
+        """
         extents, sizes = _as_sizes(self._seen)
         try:
             inputs, outputs = self._build(extents)
@@ -120,7 +126,9 @@ class AnyShape:
 
 
 def _as_sizes(shapes: Sequence[Extents]) -> tuple[list[Extent], list[Var]]:
-    """Extents that describe all shapes with as few sizes as possible; typical values are the last shape's.
+    """Extents that describe all shapes with as few sizes as possible, and these sizes.
+
+    The typical values of the sizes are those of the last shape.
 
     (5, 3, 7), (9, 7, 7)  ->  n, n - 2, 7
     """

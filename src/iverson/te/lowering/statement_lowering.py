@@ -76,12 +76,12 @@ def lower(program: Program) -> Lowered:
 
 
 def afresh(program: Program) -> Lowered:
-    """See `lower`; tensors and names are this program's own throughout."""
+    """Compile a program without the cache: all tensors and names in the code are those of this program."""
     return _Lowering(program).run()
 
 
 def forget() -> None:
-    """Clear the cache of programs."""
+    """Clear the cache of compiled programs."""
     with _lock:
         _lowered.clear()
 
@@ -92,7 +92,7 @@ def nests(program: Program) -> Lowered:
 
 
 def run(program: Program, inputs: Sequence[ArrayLike]) -> tuple[Array, ...]:
-    """See `interpret.run`; this function runs compiled code."""
+    """Outputs of a program, as of `interpret.run`, by compiled code."""
     return lower(program)(*inputs)
 
 
@@ -100,9 +100,10 @@ def run(program: Program, inputs: Sequence[ArrayLike]) -> tuple[Array, ...]:
 
 
 class _Lowering:
-    """One program: its buffers, and the steps so far.
+    """Lowering of one program: its buffers, and the steps so far.
 
-    alone : the program is not part of a larger one: temporaries share buffers, and BLAS computes products.
+    alone : False if the program is part of a larger one. Otherwise temporaries share buffers, and BLAS
+        computes matrix products.
     """
 
     def __init__(self, program: Program, *, alone: bool = True) -> None:
@@ -143,7 +144,8 @@ class _Lowering:
         return self.buffers[t]
 
     def _share(self) -> None:
-        """Assign buffers to temporaries; the buffer of one that is read no more goes to the next of its kind.
+        """Assign buffers to temporaries; a buffer that is read no more is used again for a temporary of its
+        kind.
 
         Indices (integers) keep buffers of their own: their values are checked before a kernel runs.
         """
@@ -174,6 +176,7 @@ class _Lowering:
         return (s.tensor,) if extremum is None else (s.tensor, extremum)
 
     def run(self) -> Lowered:
+        """Lower all statements, and return the program in compiled form."""
         started: set[Tensor] = set()
         for recurrence, group in groupby(self.statements, key=lambda s: recurrence_of(s.tensor)):
             statements = tuple(group)
@@ -197,14 +200,16 @@ class _Lowering:
         return Lowered(self.program, steps, self.buffers, scratch, self.sizes)
 
     def _by_rows(self) -> list[Step]:
-        """The steps; temporaries used row by row in one kernel get memory for the current rows."""
+        """The steps; temporaries that one kernel uses row by row get memory for the current rows only."""
         touched = Counter(n for s in self.steps for n in touched_by(s, self.buffers))
         lasting = {self.buffers[t].name for t in (*self.program.inputs, *self.program.outputs)}
         row_names = {n for n, count in touched.items() if count == 1} - lasting
         return [Run(with_rows(s.kernel, row_names)) if isinstance(s, Run) else s for s in self.steps]
 
     def _flush(self) -> None:
-        """Add one kernel of all phases so far, or one of each where each may see buffers in other shapes."""
+        """Add a kernel of all phases so far to the steps, or one for each phase if the program is part of
+        another.
+        """
         unread = self._unread()
         phases, self.phases = [without(p, unread) if unread else p for p in self.phases], []
         for group in [by_rows(phases)] if self.alone else [[p] for p in phases]:
@@ -212,6 +217,7 @@ class _Lowering:
                 self.steps.append(Run(self._kernel(group)))
 
     def _kernel(self, phases: Sequence[Stmt]) -> Kernel:
+        """Kernel of the phases; buffers that stand for no tensor are noted in `scratch`."""
         buffers: dict[str, Buffer] = {}
         stored_names: set[str] = set()
         sizes: set[str] = set()
@@ -233,7 +239,9 @@ class _Lowering:
         return Kernel("te", tuple(final.values()), kernel_phases, tuple(sorted(sizes)))
 
     def _unread(self) -> set[str]:
-        """Buffers of temporaries that are stored and never loaded: their readers use the values directly."""
+        """Names of the buffers of temporaries that are stored and never loaded: readers use the values
+        directly.
+        """
         stored_names: set[str] = set()
         loaded_names: set[str] = set()
         for s in nodes.statements(tuple(self.phases)):
@@ -247,7 +255,10 @@ class _Lowering:
         return stored_names - loaded_names - lasting_names
 
     def _finished(self, s: Statement, task: Task) -> bool:
-        """True if the last phase now stores this statement's values, made of results that only it reads."""
+        """Let the last phase store the values of this statement, if possible; True if it does.
+
+        The statement must be the only reader of the tensor that the phase stores, which is then not stored.
+        """
         if not self.phases or self.whole is None or self.whole in self.is_output:
             return False
         if self.whole in self.program.outputs:
@@ -263,14 +274,18 @@ class _Lowering:
         return True
 
     def _product(self, task: Task) -> blas_contraction.Product | SomeProduct | None:
-        """A task as a product of BLAS, if it is one at the sizes, or at typical ones."""
+        """Product of BLAS for a task, if the task is one at the sizes or, if they are not bound, at typical
+        ones.
+
+        Otherwise the result is None.
+        """
         if not self.program.sizes:
             return blas_contraction.product(task)
         typical_product = blas_contraction.product(task_at(task, self.sizes.at(self.typical)))
         return None if typical_product is None else SomeProduct(task)
 
     def _recurrence(self, recurrence: Recurrence, statements: tuple[Statement, ...]) -> None:
-        """A phase with the loop over the steps."""
+        """Add a phase with the loop over the steps; what does not compile is left to the interpreter."""
         native = all(map(compiles, statements))
         first = {s.tensor: s for s in reversed(statements)}
         parts = {s.tensor for s in statements if all(w is not recurrence.axis for w in s.write)}
@@ -288,6 +303,10 @@ class _Lowering:
             self.steps.append(Interpreted(statements))
 
     def _statement(self, s: Statement, fresh: bool) -> None:
+        """Add the steps or phases of one statement.
+
+        fresh : True if no statement wrote its tensor before.
+        """
         out = self.buffers[s.tensor]
         covers = fresh and covers_all(s)
         task = task_of(s, self.buffers, covers, self.sizes) if compiles(s) else None
@@ -322,7 +341,7 @@ def _unit(s: Statement) -> object:
 
 
 def _also(t: Tensor, b: Buffer) -> Buffer:
-    """A buffer with the name of t as its label."""
+    """The buffer ``b`` with the name of ``t`` as its label."""
     return replace(b, label=t.name)
 
 
@@ -333,5 +352,5 @@ def _alike(a: Tensor, b: Tensor) -> bool:
 
 
 def _read(s: Statement) -> dict[Tensor, None]:
-    """The tensors a statement reads."""
+    """Tensors that a statement reads, as the keys of a dictionary, in order."""
     return {r.tensor: None for r in s.reads}

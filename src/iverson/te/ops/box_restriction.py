@@ -10,13 +10,13 @@ from iverson.te.ir.nodes import Compute, Domain, Statement
 
 
 def has_parts(tensor: Tensor) -> bool:
-    """True if the points that write a box are known: no write depends on data."""
+    """True if `part_of` can restrict the statements of a tensor to a box: no write depends on data."""
     statements = tensor.statements if isinstance(tensor, Compute) else ()
     return not any(reads_of(s.write) for s in statements)
 
 
 def part_of(tensor: Tensor, start: Sequence[Extent], shape: Sequence[Extent]) -> Tensor:
-    """The box of entries that begins at ``start``, as a tensor of the given shape.
+    """Entries of a tensor in the box of shape ``shape`` that begins at ``start``, as a tensor.
 
     before -> after: ``T[w] += f for p in P`` -> ``B[w - start] += f for p in P if 0 <= w - start < shape``
     """

@@ -20,9 +20,9 @@ from iverson.te.language.definitions import compute
 def over_examples(
     outputs: Sequence[Tensor], batched_inputs: Mapping[Placeholder, Placeholder]
 ) -> tuple[Tensor, ...]:
-    """The outputs for all examples.
+    """The outputs for all examples, with the axis of examples first.
 
-    batched_inputs : by input of one example, the input of all, for inputs that differ between examples.
+    batched_inputs : for each input that differs between examples, the input for all of them.
     """
     batched: dict[Tensor, Tensor] = dict(batched_inputs.items())
     size = next(iter(batched_inputs.values())).shape[0]

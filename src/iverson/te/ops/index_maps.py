@@ -54,7 +54,9 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Dependence of a written entry on a read entry, at the points of a box that satisfy constraints."""
+    """Dependence of a written entry on an entry that is read, at the points of a box that satisfy
+    constraints.
+    """
 
     read: Access
     written: Access
@@ -63,7 +65,7 @@ class Link:
 
 
 def links_of(program: Program) -> list[Link]:
-    """The link of each read of each statement, in order."""
+    """Links of a program: one for each read of each statement, in order."""
     links = []
     for s in program.statements:
         write_access = Access(s.tensor, tuple(map(affine_of, s.write)))
@@ -76,7 +78,11 @@ def links_of(program: Program) -> list[Link]:
 
 
 def through(link: Link, source: Access, region: Region, target: Access) -> Region | None:
-    """Entries of ``target`` at the points of a link where ``source`` is in the region; None without any."""
+    """Region of the entries of ``target`` at points where ``source`` is in ``region``; None if there are
+    none.
+
+    source, target : the two accesses of the link, in either direction.
+    """
     constraints = list(link.constraints)
     for form, first, last in zip(source.forms, *region, strict=True):
         constraints += between(form, first, last - 1)
@@ -96,18 +102,22 @@ Regions = Mapping[Tensor, Region]
 
 
 def images(links: Iterable[Link], regions: Regions) -> dict[Tensor, Region]:
-    """The entries of every tensor that depend on entries of the inputs in these regions."""
+    """For each tensor, the region of entries that depend on entries of the inputs in ``regions``."""
     return _followed(links, regions, lambda link: (link.read, link.written))
 
 
 def preimages(links: Sequence[Link], regions: Regions) -> dict[Tensor, Region]:
-    """The entries of every tensor on which entries of the results in these regions depend."""
+    """For each tensor, the region of entries on which entries of the results in ``regions`` depend."""
     return _followed(reversed(links), regions, lambda link: (link.written, link.read))
 
 
 def _followed(
     links: Iterable[Link], regions: Regions, ends: Callable[[Link], tuple[Access, Access]]
 ) -> dict[Tensor, Region]:
+    """Regions of all tensors that the links reach from ``regions``, followed one after the other.
+
+    ends : the source and the target of a link.
+    """
     result = dict(regions)
     for link in links:
         source, target = ends(link)
@@ -122,7 +132,10 @@ def _followed(
 
 
 def _whole(regions: dict[Tensor, Region], tensor: Tensor) -> None:
-    """Add all steps of all members of a recurrence if it has a region: members depend on each other."""
+    """If one member of the tensor's recurrence has a region, give all members the region of all entries.
+
+    Members depend on each other.
+    """
     recurrence = recurrence_of(tensor)
     if recurrence is not None and any(t in regions for t in recurrence.members):
         regions |= {t: Region.full(tuple(map(int, t.shape))) for t in recurrence.members}
@@ -130,20 +143,25 @@ def _whole(regions: dict[Tensor, Region], tensor: Tensor) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Source of entry e of a tensor: entry ``turn @ e + offset`` of another, or none if that is outside."""
+    """Relation between two tensors: entry e of one comes from entry ``turn @ e + offset`` of the other.
+
+    If that is outside of the other tensor, entry e has no source.
+    """
 
     turn: np.ndarray[Any, Any]
     offset: np.ndarray[Any, Any]
 
     def after(self, other: Place) -> Place:
-        """This place followed by ``other``, the source of the tensor in which this place is."""
+        """This relation, followed by ``other``, the relation of the tensor that is the source here."""
         return Place(other.turn @ self.turn, other.turn @ self.offset + other.offset)
 
     def same(self, other: Place) -> bool:
         return np.array_equal(self.turn, other.turn) and np.array_equal(self.offset, other.offset)
 
     def moved(self, array: NDArray, shape: Shape) -> np.ndarray[Any, Any]:
-        """The source of each entry of a shape in an array; any entry where there is no source."""
+        """Array of shape ``shape`` with the source of each entry in ``array``; any entry if there is no
+        source.
+        """
         rank = len(shape)
         if array.shape == shape and self.same(Place(np.eye(rank, dtype=int), np.zeros(rank, int))):
             return array
@@ -156,7 +174,10 @@ class Place:
 
 
 def single_place(links: Iterable[Link], source: Tensor, result: Tensor) -> Place | None:
-    """The one entry of ``source`` that an entry of ``result`` depends on; None where that may be several."""
+    """Relation by which each entry of ``result`` depends on one entry of ``source``.
+
+    The result is None if an entry may depend on several, or if no entry depends on any.
+    """
     rank = source.ndim
     places = {source: Place(np.eye(rank, dtype=int), np.zeros(rank, int))}
     for link in links:
@@ -175,7 +196,9 @@ def single_place(links: Iterable[Link], source: Tensor, result: Tensor) -> Place
 
 
 def _place(link: Link) -> Place | None:
-    """Source of the entry written at a point; None unless each entry is written at one point."""
+    """Relation of the read to the written tensor; None if several points may write an entry, or if data
+    matter.
+    """
     axes: dict[Any, tuple[int, int, int]] = {}  # by variable: a dimension, a sign and an offset
     for d, (form, n) in enumerate(zip(link.written.forms, link.written.shape, strict=True)):
         if len(form.terms) > 1 or (not form.terms and n > 1):
@@ -206,7 +229,7 @@ def _place(link: Link) -> Place | None:
 class ProgramMaps:
     """Relations between entries of a program's inputs and of its outputs, which `IndexMaps` reads.
 
-    inputs : the order of the regions in `image`, some of which the program may not read.
+    inputs : the tensors of the regions in `image`, in order; the program need not read all of them.
     """
 
     def __init__(self, program: Program, inputs: tuple[Tensor, ...]) -> None:
@@ -218,7 +241,7 @@ class ProgramMaps:
         self.preimage = lru_cache(MANY)(self._preimage)
 
     def _place(self) -> Place | None:
-        """The entry of the first input that an entry of every output depends on, if it is the same one."""
+        """Relation of the first input to every output, if it is the same for all outputs; else None."""
         if not self.inputs:
             return None
         places = [single_place(self._links(), self.inputs[0], t) for t in self.program.outputs]
@@ -226,12 +249,12 @@ class ProgramMaps:
         return first if first is not None and all(f is not None and f.same(first) for f in places) else None
 
     def _image(self, *regions: Region | None) -> tuple[Entries, ...]:
-        """The entries of each output that depend on these regions of the inputs."""
+        """For each output, the entries that depend on these regions of the inputs."""
         dependents = images(self._links(), _given(self.inputs, regions))
         return tuple(_entries(dependents.get(t), t) for t in self.program.outputs)
 
     def _preimage(self, *regions: Region | None) -> tuple[Entries, ...]:
-        """The entries of each input on which these regions of the outputs depend."""
+        """For each input, the entries on which these regions of the outputs depend."""
         sources = preimages(self._links(), _given(self.program.outputs, regions))
         return tuple(_entries(sources.get(t), t) for t in self.inputs)
 
@@ -249,7 +272,10 @@ def _entries(region: Region | None, of: Tensor) -> Entries:
 
 
 class IndexMaps(EntryMap):
-    """The entry map that follows from a program; ``maps(inputs, params)`` finds them for operands."""
+    """The entry map that follows from a program.
+
+    maps : ``maps(inputs, params)`` gives the relations for operands.
+    """
 
     family = "index notation"
     partial = True
@@ -266,7 +292,9 @@ class IndexMaps(EntryMap):
         out: Shaped,
         params: Params,
     ) -> Any:
-        """The smallest regions known to contain the entries that depend on the demanded ones."""
+        """Smallest regions of the results known to contain all entries that depend on ``demands`` of the
+        inputs.
+        """
         regions = tuple(
             None if need is NOTHING else hull(need, getattr(x, "shape", ()))
             for need, x in zip(demands, inputs, strict=True)
@@ -277,12 +305,14 @@ class IndexMaps(EntryMap):
     def support(
         self, op: Op, where: Entries, i: int, inputs: Sequence[Shaped | complex], out: Shaped, params: Params
     ) -> Entries:
-        """The smallest region known to contain the entries that are read for these entries."""
+        """Smallest region of input i known to contain all entries that are read for the entries ``where``."""
         if op.multiple:
             return FULL
         return self._maps(inputs, params).preimage(hull(where, out.shape))[i]
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The entries that are read at the points of each statement, one statement after the other."""
+        """Relation of input i to the result: the entries read at the points of each statement, one after the
+        other.
+        """
         maps = self._maps(call.inputs, call.params)
         return relation_of(maps.program, maps.inputs, call.inputs, i, call.result)

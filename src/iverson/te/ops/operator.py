@@ -70,12 +70,15 @@ LARGE, ALONE = 1 << 12, 3
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """An op at given shapes, dtypes and parameters: its program, the arguments that it reads, their names.
+    """An op at given shapes, dtypes and parameters.
 
-    operands : the shapes and dtypes.
+    operands : the shapes and dtypes of the arguments.
+    program : the statements that compute the results.
+    reads, names : positions and names of the arguments that the program reads.
+    results : the shapes and dtypes of the results.
     maps : the dependence of entries of the results on entries of the arguments.
-    reached : by positions of results, the arguments in which these have derivatives.
-    lower : compiles the program, when it is first run.
+    reached : gives, for positions of results, the positions of the arguments in which these have derivatives.
+    lower : compiles the program; called when it is first run.
     """
 
     operands: tuple[tuple[tuple[int, ...], Any], ...]
@@ -89,12 +92,12 @@ class Compiled:
 
     @cached_property
     def lowered(self) -> Lowered | Blocked:
-        """The program's code."""
+        """Code of the program, compiled at the first use."""
         return self.lower()
 
     @cached_property
     def leaves_out(self) -> bool:
-        """True if terms with the first argument are under a condition: of a select, or on data."""
+        """True if a condition may leave out terms with the first argument: of a select, or one on data."""
         if 0 not in self.reads:
             return False
         dependents: set[Tensor] = {self.program.inputs[self.reads.index(0)]}
@@ -112,13 +115,13 @@ class Compiled:
 
     @cached_property
     def has_poles(self) -> bool:
-        """True if a result may be infinite where all arguments are finite."""
+        """True if a result may be infinite although all arguments are finite."""
         tensors = (t for unit in units_below(self.program.outputs) for t in computes_of(unit))
         return any(map(_is_pole, postorder([s.body for t in tensors for s in t.statements])))
 
     @cached_property
     def picked(self) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-        """Function that takes the arguments that the program reads, in its order."""
+        """Function from a tuple of all arguments to a tuple of those that the program reads, in its order."""
         reads = self.reads
         if reads == tuple(range(len(self.operands))):
             return tuple
@@ -127,7 +130,7 @@ class Compiled:
         return itemgetter(*reads)
 
     def fits(self, values: tuple[NDArray | complex, ...]) -> bool:
-        """True if the values are arrays of these shapes and dtypes, as in most calls."""
+        """True if all values are NumPy arrays with the shapes and dtypes of ``operands``."""
         try:
             return tuple(map(_kind, values)) == self._kinds
         except AttributeError:  # of a number
@@ -139,14 +142,14 @@ class Compiled:
 
 
 def _in_single(x: Tensor) -> Tensor:
-    """A placeholder; of half precision, its entries in float32."""
+    """Placeholder x itself, or for half precision a tensor of its entries in float32."""
     if not dtypes.is_half(x.dtype):
         return x
     return compute(x.shape, lambda *i: x[i], x.name, dtypes.float32)
 
 
 def _stored_as(t: Tensor, dtype: DType) -> Tensor:
-    """A result; in float32 with operands of half precision, its entries in their dtype."""
+    """Result t itself; its entries cast to ``dtype``, if t is float32 and ``dtype`` is of half precision."""
     if t.dtype != dtypes.float32 or not dtypes.is_half(dtype):
         return t
     return compute(t.shape, lambda *i: t[i], t.name, dtype)
@@ -157,10 +160,11 @@ class Expression:
 
     build : takes placeholders and keyword parameters, returns a Tensor or a tuple of them.
     names : of the placeholders, as messages call them.
+    multiple : True if ``build`` returns a tuple.
     guarded : True if an operand is a condition that leaves out terms: then derivatives are always
         selections.
     alone : number of shapes with a program of their own, as a program for all shapes does not serve them.
-    root : the expression of which it is a derivative, of any order; else itself.
+    root : the expression of which this one is a derivative, of any order; itself, if it is none.
     gradient : of one from `gradients`: (expression, positions of inputs, positions of results).
     linear : True for a derivative that is linear in its first operand alone.
     """
@@ -204,8 +208,8 @@ class Expression:
     def _built(self, /, *given: Tensor, **params: Constant) -> Any:
         """Result of the function for placeholders.
 
-        Raises ArgumentError if the values that it reads besides have changed since the call to which this
-        derivative, or shape that is compiled later, belongs.
+        Raises ArgumentError if other values that the function reads (globals, say) have changed since the
+        call to which this derivative, or shape that is compiled later, belongs.
         """
         if self.root is not self:
             return self.build(*given, **params)
@@ -222,7 +226,7 @@ class Expression:
         return result
 
     def compiled(self, operands: Sequence[Shaped], params: Constants) -> Compiled:
-        """The program for operands of these shapes and dtypes, from the cache if it is there."""
+        """The op at these shapes, dtypes and parameters, from the cache if it is there."""
         if params:
             check_constants(self.name, params)
         key = tuple([(o.shape, o.dtype) for o in operands]), frozen(params) if params else ()
@@ -242,6 +246,7 @@ class Expression:
         return entry
 
     def _compile(self, operands: Sequence[Shaped], params: Constants) -> Compiled:
+        """Build the program for operands of these shapes and dtypes; no code is compiled yet."""
         inputs = self._inputs(operands, [n for o in operands for n in o.shape])
         outputs = self.outputs(inputs, params)
         program = program_of(outputs)
@@ -271,7 +276,10 @@ class Expression:
     def _lower(
         self, operands: tuple[Aval, ...], params: Constants, program: Program, reads: tuple[int, ...]
     ) -> Lowered | Blocked:
-        """The code of a program: for all shapes if possible; in blocks where its temporaries are large."""
+        """Code of a program: for all shapes if possible, and in blocks if its temporaries are large.
+
+        reads : positions of the operands that the program reads.
+        """
         large = is_large(program)
         key = tuple((len(o.shape), o.dtype) for o in operands), frozen(params), large
         with self._lock:
@@ -295,7 +303,10 @@ class Expression:
         return (lowered_in_blocks(program) if large else None) or lower(eliminate(program))
 
     def _inputs(self, operands: Sequence[Shaped], extents: Sequence[Extent]) -> tuple[Placeholder, ...]:
-        """Placeholders for operands of these extents, one after the other."""
+        """Placeholders for the operands, with their ranks and dtypes.
+
+        extents : of all placeholders, one after the other.
+        """
         names = (*self.names, *(f"x{k}" for k in range(len(self.names), len(operands))))
         remaining_extents = iter(extents)
         return tuple(
@@ -306,8 +317,9 @@ class Expression:
     def outputs(self, inputs: Sequence[Tensor], params: Constants) -> tuple[Tensor, ...]:
         """Outputs of the function for placeholders, or tensors of a definition, checked to be tensors.
 
-        The function gets placeholders of half precision in float32, by a stage that loops carry out where
-        they read. Outputs made of these, and of nothing wider, are rounded when they are stored.
+        The function gets placeholders of half precision as tensors in float32, which loops compute where they
+        read them. If all floating inputs are of half precision, float32 outputs are rounded when they are
+        stored.
         """
         result = self._built(*map(_in_single, inputs), **params)
         outputs = tuple(result) if isinstance(result, (tuple, list)) else (result,)
@@ -327,6 +339,7 @@ class Expression:
         return outputs
 
     def _forward(self, /, *values: NDArray | complex, **params: Constant) -> Any:
+        """Results for arrays: the body of the op."""
         compiled, code = self._latest
         if params or compiled is None or not compiled.fits(values):
             arrays = tuple([v if type(v) is _ndarray else np.asarray(v) for v in values])
@@ -349,11 +362,11 @@ class Expression:
     def _vjp(
         self, F: Namespace, wanted: Wanted, g: Any, _y: Value, /, *xs: Value, **params: Constant
     ) -> list[Any]:
-        """The gradients in inputs, from the cotangents that are defined.
+        """Gradients in the inputs ``wanted`` (None for zero), from the cotangents ``g``.
 
-        One program computes all gradients of whole inputs; in a level, one program computes each, so that
-        the level may split it. Where one of several cotangents is a selection, each is pulled back by
-        itself: the entries that a selection leaves out depend on it alone (`applied`).
+        One program computes all gradients of whole inputs; in a level, one program computes each, so that the
+        level may split it. If one of several cotangents is a selection, each is pulled back by itself: the
+        entries that a selection leaves out depend on it alone (`applied`).
         """
         if self.multiple and (self.guarded or any(map(may_select, g))):
             defined = [j for j, h in enumerate(g) if type(value_of(h)) is not Zero or is_tracked(h)]
@@ -379,10 +392,11 @@ class Expression:
         return [gradient_of.get(i) for i in wanted]
 
     def _box(self, F: Namespace, part: Box, i: int, g: Any, xs: tuple[Value, ...], params: Constants) -> Any:
-        """A box of the gradient in input i, where that is less than half of a large one.
+        """Box ``part`` of the gradient in input i, or None if the gradient is zero.
 
-        The box is handed over as the shape of an operand without entries: so its corner is an extent like
-        others, and one program serves all boxes (`iverson.te.lowering.shape_polymorphism`).
+        The result is NotImplemented unless the gradient is large, the box less than half of it, and one
+        program can serve all boxes. The box is passed as the shape of an operand without entries: so its
+        corner is an extent like others (`iverson.te.lowering.shape_polymorphism`).
         """
         shape = getattr(xs[i], "shape", ())
         if prod(shape) < LARGE or 2 * part.region.size > prod(shape):
@@ -408,7 +422,9 @@ class Expression:
         return F.embed(ct, key=part.region.slices, shape=shape)
 
     def _part(self, /, *given: Placeholder, **params: Constant) -> Tensor:
-        """The entries of the result in a box: the last placeholder has the shape ``(*start + 1, *shape)``."""
+        """Entries of the result in a box, which the last placeholder gives by its shape ``(*start + 1,
+        *shape)``.
+        """
         *operands, box = given
         (result,) = self.outputs(tuple(operands), params)
         rank = result.ndim
@@ -417,9 +433,11 @@ class Expression:
     def _pullback(
         self, targets: tuple[int, ...], g: Any, xs: tuple[Value, ...], params: Constants
     ) -> tuple[Expression, tuple[Any, ...], tuple[int, ...]] | None:
-        """(gradients as an expression, its operands, positions of the inputs whose gradients are not zero).
+        """Gradients as an expression, its operands, and positions of the inputs whose gradients are not zero.
 
-        None where all gradients are zero.
+        The result is None if all gradients are zero.
+
+        targets : positions of the inputs whose gradients are asked for.
         """
         heads = g if self.multiple else (g,)
         defined = tuple(
@@ -434,7 +452,10 @@ class Expression:
         return self.gradients(targets, defined), (*(heads[j] for j in defined), *xs), targets
 
     def gradients(self, targets: tuple[int, ...], defined: tuple[int, ...]) -> Expression:
-        """Gradients in some inputs, as an expression of the cotangents of some results and of all inputs."""
+        """Gradients in the inputs ``targets``, as an expression of cotangents and all inputs.
+
+        defined : the positions of the results whose cotangents are operands.
+        """
         heads = [f"cotangent{j}" if self.multiple else "cotangent" for j in defined]
         names = (*(distinct(n, self.names) for n in heads), *self.names)
         build = partial(self._pull, targets, defined)
@@ -443,7 +464,11 @@ class Expression:
         return expression
 
     def programs(self, args: tuple[Value, ...], params: Constants) -> dict[str, Program]:
-        """By title, the program of a call and that of the gradients in its tracked arguments."""
+        """Programs by title: that of a call with these arguments, and that of the gradients in tracked
+        arguments.
+
+        The call is carried out first, so that its errors are raised.
+        """
         bind(self.op, args, params)  # what is wrong with the call is said as ever
         operands = tuple(map(_operand, args))
         compiled = self.compiled(operands, params)
@@ -465,7 +490,7 @@ class Expression:
         return tuple(gradients) if len(wanted) > 1 else gradients[0]
 
     def _batch(self, _F: Namespace, examples: Any, /, *args: Value, **params: Constant) -> Any:
-        """The same in index notation, with an index for the example."""
+        """Results for a batch of examples, by the same definition with an axis for the examples."""
         build = partial(self._over_examples, examples.of)
         derived = self.derived(("batch", examples.of), build, self.names, self.multiple)
         derived.linear = self.linear
@@ -490,10 +515,11 @@ class Expression:
         return derived.applied((t, *xs), params)
 
     def applied(self, args: tuple[Value, ...], params: Constants) -> Any:
-        """This derivative, linear in the cotangent or tangent that comes first.
+        """Results of this derivative for its operands; the first one is the cotangent or tangent.
 
-        If that is a selection (`iverson.layouts.bracket`) or a box, the result is a selection: an entry is
-        selected where any entry that it depends on is, and entries left out are multiplied by no factor.
+        If that is a selection (`iverson.layouts.bracket`) or a box, and the derivative is linear in it, the
+        result is a selection. An entry of it is left out if all entries that it depends on are. Entries that
+        are left out are not multiplied by any factor.
         """
         first, *operands = args
         value = value_of(first)
@@ -516,10 +542,12 @@ class Expression:
         return tuple(map(chosen, result)) if self.multiple else chosen(result)
 
     def _of_sums(self, args: tuple[Value, ...], params: Constants) -> Any:
-        """This derivative of a selection, where a result may add up several entries of it.
+        """Result of this derivative for a selection, if an entry of the result may be a sum of several of its
+        entries.
 
-        The selection is made first; it is made term by term where that was not enough, because zeros met
-        factors that are not finite, now or in a derivative of what is recorded here.
+        The selection is made first: zeros stand for the entries that it leaves out. If the result is not
+        finite, or is recorded for a further derivative, the terms are selected one by one instead, since a
+        zero may meet a factor that is not finite.
         """
         first, *operands = args
         value = value_of(first)
@@ -553,9 +581,10 @@ class Expression:
         return tuple(brackets) if self.multiple else brackets[0]
 
     def _of_sums_in_level(self, args: tuple[Value, ...], params: Constants) -> Any:
-        """See `_of_sums`; here no entries are known, and counts, if needed, are a call of their own.
+        """Result as of `_of_sums`, in a trace or batch, where entries are not known; counts are a call of
+        their own.
 
-        Recorded calls select term by term where a factor, now or in a derivative, may be infinite.
+        Recorded calls select term by term if a factor, now or in a derivative, may be infinite.
         """
         first, *operands = args
         part = may_select(first) or type(support_of(value_of(first))) is Box
@@ -577,15 +606,25 @@ class Expression:
         )
 
     def counts(self, condition: Value, args: tuple[Value, ...], params: Constants) -> Any:
-        """By entry of a result, the number of selected entries of the first operand on which it depends."""
+        """For each entry of a result, the number of selected entries of the first operand on which it
+        depends.
+
+        condition : the mask of the selected entries.
+        """
         return bind(self._under_condition("held", 1).op, (condition, *args), params)
 
     def selected(self, condition: Value, args: tuple[Value, ...], params: Constants) -> Any:
-        """The result for entries of the first operand where a condition holds, selected term by term."""
+        """Results from the entries of the first operand where ``condition`` holds; terms of all others are
+        skipped.
+        """
         return bind(self._under_condition("selected", 0).op, (condition, *args), params)
 
     def _under_condition(self, key: str, k: int) -> Expression:
-        """`_selected`, of a condition and the operands."""
+        """Expression of a condition and the operands, by `_selected`: results for ``k`` = 0, counts for ``k``
+        = 1.
+
+        key : its name.
+        """
         names = (distinct("condition", self.names), *self.names)
         return self.derived((key,), partial(self._selected, k), names, self.multiple)
 
@@ -594,15 +633,19 @@ class Expression:
         return self.compiled(tuple(map(_operand, args)), params).maps.place() is not None
 
     def has_poles(self, args: tuple[Value, ...], params: Constants) -> bool:
-        """True if the result may be infinite where all operands are finite."""
+        """True if the result may be infinite although all operands are finite."""
         return self.compiled(tuple(map(_operand, args)), params).has_poles
 
     def _leaves_out(self, args: tuple[Value, ...], params: Constants) -> bool:
-        """True if terms with the first operand are under a condition."""
+        """True if a condition may leave out terms with the first operand."""
         return self.compiled(tuple(map(_operand, args)), params).leaves_out
 
     def _selected(self, k: int, condition: Placeholder, /, *given: Placeholder, **params: Constant) -> Any:
-        """The result for the entries of the first input that a condition selects (k = 0), or its count."""
+        """Results for the entries of the first input that ``condition`` selects; for ``k`` = 1 their counts
+        instead.
+
+        A count is the number of selected entries on which an entry of the result depends.
+        """
         outputs = tuple(pair[k] for pair in of_selection(self.outputs(given, params), given[0], condition))
         return outputs if self.multiple else outputs[0]
 
@@ -618,7 +661,10 @@ class Expression:
         multiple: bool = False,
         of: Sequence[int] = (),
     ) -> Expression:
-        """A derivative of this expression, made when first asked for; ``of`` are the inputs that it is in."""
+        """Derivative, or another relative, of this expression; it is made at the first call with ``key``.
+
+        of : positions of inputs, whose names become a part of its name.
+        """
         with self._lock:
             if key not in self._derived:
                 label = ".".join((self.name, key[0], *(self.names[i] for i in of)))
@@ -630,7 +676,7 @@ class Expression:
 
 
 def _is_pole(e: Expr) -> bool:
-    """True if a function may be infinite where its operands are finite."""
+    """True if the value of ``e`` may be infinite although the values of its operands are finite."""
     if not isinstance(e, Apply) or e.dtype.kind not in "fc":
         return False
     if e.name == "divide" and isinstance(e.operands[1], Const):
@@ -639,7 +685,7 @@ def _is_pole(e: Expr) -> bool:
 
 
 def _as_selection(value: LayoutValue) -> Any:
-    """A box, packed entries, or a selection of a box as a selection of an array; other values as they are."""
+    """Box, packed entries, or selection of a box, as a selection of an array; any other value is itself."""
     selection = as_selection(value)
     if type(selection) is not Bracket or type(selection.values) is not BoxLayout:
         return selection
@@ -647,7 +693,7 @@ def _as_selection(value: LayoutValue) -> Any:
 
 
 def _nothing(x: Shaped) -> Any:
-    """An undefined cotangent of the same shape and dtype."""
+    """Cotangent of the zero layout with the shape and dtype of x, which stands for an undefined one."""
     return make_handle(Zero(x.shape, x.dtype))
 
 
@@ -809,7 +855,11 @@ def names_of(fn: Build) -> tuple[str, ...]:
 
 
 def rules_of(build: Build, name: str, arity: int) -> tuple[Rule, tuple[Rule, ...]]:
-    """The vjp, for all inputs, and the jvp rules that follow from an op's index notation."""
+    """The vjp rule, for all inputs, and a tuple of the jvp rules that follow from index notation.
+
+    build : the op in index notation.
+    arity : the number of its inputs.
+    """
     derived_op = Expression(build, name, tuple(f"x{k}" for k in range(arity)), multiple=False).op
     assert callable(derived_op.vjp)
     return derived_op.vjp, tuple(r for r in derived_op.jvp if r is not None)

@@ -28,10 +28,12 @@ Points = dict[Var, Array]
 def relation_of(
     program: Program, inputs: Sequence[Tensor], operands: Sequence[Shaped | complex], i: int, result: int
 ) -> Relation:
-    """The entries of input i that each entry of an output depends on.
+    """Relation that lists, for each entry of output ``result``, the entries of input i on which it depends.
 
-    operands : the array of each input that is of integers and known. Where other data determine which
-        entries are read, or there are more than `MOST` points, everything depends on everything.
+    If other data determine which entries are read, or there are more than `MOST` points, everything depends
+    on everything.
+
+    operands : for each input that consists of integers and is known, its array.
     """
     source, target = inputs[i], program.outputs[result]
     out, into = _shape(target), _shape(source)
@@ -46,7 +48,13 @@ def relation_of(
 
 
 def _closure(program: Program, source: Tensor, values: Values) -> tuple[dict[Tensor, int], Any] | None:
-    """For each entry of all tensors, one tensor after the other, the entries of ``source`` it depends on."""
+    """Start of each tensor's entries in one list of all entries, and a sparse matrix of booleans.
+
+    A row of it has the entries of ``source`` on which this entry of the list depends. The result is None if
+    the matrix is too large or data are missing.
+
+    values : the known index arrays; those that are computed from them are added.
+    """
     from scipy.sparse import csr_array
 
     indices = _known_indices(program, values)
@@ -85,7 +93,7 @@ def _closure(program: Program, source: Tensor, values: Values) -> tuple[dict[Ten
 
 
 def _known_indices(program: Program, values: Values) -> set[Tensor]:
-    """Tensors of integers, outside of recurrences, that are computed from tensors with values alone."""
+    """Tensors of integers, outside of recurrences, that are computed only from tensors in ``values``."""
     statements: dict[Tensor, list[Statement]] = {}
     for s in program.statements:
         statements.setdefault(s.tensor, []).append(s)
@@ -98,7 +106,9 @@ def _known_indices(program: Program, values: Values) -> set[Tensor]:
 
 
 def _ties(s: Statement, values: Values) -> Iterator[tuple[Tensor, Array, Array]]:
-    """(tensor, addresses written, addresses read) for each read in the value of a statement."""
+    """For each read in the value of a statement: the tensor, addresses of entries written, and of entries
+    read.
+    """
     points, count = points_of(s, values)
     guards = statement_guards(s)
     for node in _reads_of_value(s.body):
@@ -115,7 +125,7 @@ def _ties(s: Statement, values: Values) -> Iterator[tuple[Tensor, Array, Array]]
 
 
 def _reads_of_value(body: Expr) -> list[Read]:
-    """Reads on which the value depends, without the reads of conditions and indices."""
+    """Reads whose values enter the value of ``body``, without the reads in conditions and indices."""
     reads: dict[Read, None] = {}
     visited: set[Expr] = set()
     pending = [body]
@@ -132,7 +142,7 @@ def _reads_of_value(body: Expr) -> list[Read]:
 
 
 def _addresses(indices: Sequence[Array], shape: tuple[int, ...], count: int) -> tuple[Array, Array]:
-    """Row-major addresses, and which of them are inside."""
+    """Row-major addresses of ``count`` entries, and a mask of those that are inside of ``shape``."""
     addresses, inside = np.zeros(count, np.int64), np.ones(count, bool)
     for index, n in zip(indices, shape, strict=True):
         inside &= (index >= 0) & (index < n)

@@ -70,10 +70,10 @@ def with_notation() -> list[str]:
 
 
 def notation_of(op: Op) -> Build | None:
-    """An op in index notation: its ``te``, or a function that applies its ``loops``; None without either.
+    """Function that builds an op in index notation: its ``te``, or one that applies its ``loops``.
 
-    Loops of a linear op, whose rules are itself and its transpose, and of functions of orders, which are
-    numbers, are for compiled code alone.
+    The result is None if the op has neither. The loops of linear ops (their rules are the op and its
+    transpose) and of functions of orders (which are numbers) do not count: they are only for compiled code.
     """
     if op.te is not None:
         return op.te  # type: ignore[no-any-return]
@@ -85,6 +85,7 @@ def notation_of(op: Op) -> Build | None:
 
 
 def _by_loops(op: Op, /, *xs: Tensor, **params: Constant) -> Any:
+    """Result of an op in index notation, by its ``loops``."""
     from iverson import te
 
     operands: Any = xs
@@ -104,7 +105,10 @@ def _is_linear(op: Op) -> bool:
 
 
 def derived_rules(name: str, count: int) -> tuple[Rule, tuple[Rule, ...]]:
-    """The vjp rule for all inputs, and the jvp rules, of an op's ``te``, for ``count`` operands."""
+    """The vjp rule for all inputs, and the jvp rules, that follow from an op's index notation.
+
+    count : the number of operands.
+    """
     _said(name)
     return _rules(TABLE[name], count)
 
@@ -117,6 +121,7 @@ def _rules(op: Op, count: int) -> tuple[Rule, tuple[Rule, ...]]:
 
 
 def _said(name: str) -> Build:
+    """Index notation of the op with this name; raises ArgumentError if there is none."""
     op = TABLE.get(name) if isinstance(name, str) else None
     build = None if op is None else notation_of(op)
     if build is None:
@@ -134,7 +139,7 @@ def _said(name: str) -> Build:
 
 @cache
 def _pullback(name: str) -> Any:
-    """The derived vjp, a rule for all inputs."""
+    """The vjp rule, for all inputs, that follows from the index notation of the op ``name``."""
 
     def rule(F: Namespace, wanted: Wanted, g: Value, y: Value, /, *xs: Value, **params: Constant) -> Any:
         return derived_rules(name, len(xs))[0](F, wanted, g, y, *xs, **params)
@@ -144,5 +149,5 @@ def _pullback(name: str) -> Any:
 
 @cache
 def _pushforward(name: str) -> Any:
-    """The derived jvp: by number of operands, a rule per input."""
+    """Function from a number of operands to the jvp rules, one per input, that follow from index notation."""
     return lambda count: derived_rules(name, count)[1]

@@ -28,9 +28,12 @@ _Made = dict[Tensor, tuple[Tensor, Tensor]]
 def of_selection(
     outputs: Sequence[Tensor], source: Placeholder, condition: Placeholder
 ) -> tuple[tuple[Tensor, Tensor], ...]:
-    """(output for the selected entries of ``source``, count of these) for each output.
+    """Pair for each output: its value for the selected entries of ``source``, and the count of these.
 
-    Outputs are linear in ``source``: sums and assignments compute them from it.
+    The count says, for each entry of the output, on how many selected entries it depends. Outputs are linear
+    in ``source``: sums and assignments compute them from it.
+
+    condition : the mask of the selected entries.
     """
     pairs: _Made = {source: (source, condition)}
     for unit in units_below(outputs):
@@ -41,7 +44,7 @@ def of_selection(
 
 
 def _add(unit: Tensor | Recurrence, members: Sequence[Compute], pairs: _Made) -> None:
-    """Add the pairs of a unit's tensors; steps of a recurrence read counts of earlier steps."""
+    """Add to ``pairs`` those of a unit's tensors; steps of a recurrence read counts of earlier steps."""
     steps = Recurrence(unit.axis, unit.reverse) if isinstance(unit, Recurrence) else None
     values = {t: Compute(t.shape, t.dtype, t.name, (), steps) for t in members}
     counts = {t: Compute(t.shape, dtypes.int64, part(t, "held"), (), steps) for t in members}
@@ -64,7 +67,7 @@ def _none(t: Tensor) -> Tensor:
 
 
 def _held(read: Read, pairs: _Made) -> Expr:
-    """Condition that an entry that is read depends on a selected entry."""
+    """Condition that the entry that ``read`` reads depends on a selected entry."""
     count = pairs[read.tensor][1]
     number = Read(count, read.indices)
     return number if count.dtype.kind == "b" else number > 0

@@ -29,18 +29,20 @@ TOTALS = ("sum", "prod", "max", "min")
 
 
 def bytes_of(t: Tensor) -> int:
-    """The memory of a tensor, at typical sizes."""
+    """Bytes of memory of a tensor, at typical sizes."""
     return prod(map(typical, t.shape)) * t.dtype.itemsize
 
 
 def stored(program: Program) -> list[Tensor]:
-    """The temporaries that are not computed where they are read."""
+    """Temporaries of a program that have memory, as they are not computed where they are read."""
     tensors = dict.fromkeys(s.tensor for s in inline(program))
     return [t for t in tensors if t not in program.outputs]
 
 
 def is_large(program: Program) -> bool:
-    """True if a program's temporaries take much memory: `LARGE` bytes, and twice its inputs and outputs."""
+    """True if the stored temporaries of a program take at least `LARGE` bytes, and twice its inputs and
+    outputs.
+    """
     if sum(map(bytes_of, program.temporaries)) < LARGE:
         return False
     outer_bytes = sum(map(bytes_of, (*program.inputs, *program.outputs)))
@@ -49,11 +51,16 @@ def is_large(program: Program) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Plan of a program in blocks: what depends on totals runs after the blocks, other statements before.
+    """Plan of a program in blocks.
 
-    extent : of the axis. along : the tensors computed block by block, with the position of their block axis.
-    axes : the block axis of each statement that runs in blocks. totals : tensors that blocks accumulate.
-    stored : the temporaries of the blocks. late : the tensors computed after the blocks.
+    Tensors that depend on totals are computed after the blocks, other tensors outside of the blocks before.
+
+    extent : of the axis of blocks.
+    along : the tensors computed block by block, with the position of their block axis.
+    axes : the block axis of each statement that runs in blocks.
+    totals : tensors that blocks accumulate.
+    stored : the temporaries of the blocks.
+    late : the tensors computed after the blocks.
     """
 
     extent: Extent
@@ -64,7 +71,10 @@ class Blocks:
     late: Collection[Tensor]
 
     def places(self, sizes: Mapping[Var, int]) -> int:
-        """Number of places in a block: as many as fit, or down to half of them for equal blocks."""
+        """Number of places in a block: the largest for which its temporaries take at most `BLOCK` bytes.
+
+        A number down to half of that is taken instead, if all blocks are then equal.
+        """
         n = at_sizes(self.extent, sizes)
         row = sum(prod(at_sizes(m, sizes) for m in t.shape) * t.dtype.itemsize for t in self.stored)
         largest = max(1, min(n, BLOCK * n // max(1, row)))
@@ -73,7 +83,7 @@ class Blocks:
 
 
 def in_blocks(program: Program) -> Blocks | None:
-    """Blocks along the first axis of the largest temporary that allows them; None where no axis does."""
+    """Plan of blocks along the first possible axis of the largest temporary; None if no axis is possible."""
     largest = max(stored(program), key=bytes_of, default=None)
     if largest is None:
         return None
@@ -82,7 +92,11 @@ def in_blocks(program: Program) -> Blocks | None:
 
 
 def _along(program: Program, start: Tensor, d: int) -> Blocks | None:
-    """Blocks along an axis of a tensor, through all that depends on the axis; None where it cannot be cut."""
+    """Plan of blocks along axis ``d`` of ``start``, through all that depends on the axis; None if it cannot
+    be cut.
+
+    It is None too if blocks avoid less than half of the memory of temporaries.
+    """
     n = start.shape[d]
     along: dict[Tensor, int] = {start: d}
     totals: dict[Compute, None] = {}
@@ -106,13 +120,13 @@ def _along(program: Program, start: Tensor, d: int) -> Blocks | None:
 
 
 def _places(s: Statement, along: Mapping[Tensor, int]) -> set[Expr]:
-    """Indices at the position of the block axis, in a statement's write and reads."""
+    """Set of the indices that the statement's write and reads have at the position of the block axis."""
     indices = {r.indices[along[r.tensor]] for r in s.reads if r.tensor in along}
     return indices | ({s.write[along[s.tensor]]} if s.tensor in along else set())
 
 
 def _axis_of(s: Statement, along: Mapping[Tensor, int], n: Extent) -> Var | None:
-    """The block axis of a statement, over its whole extent; None where there is none."""
+    """Block axis of a statement, if its indices at that position are one axis with range n; else None."""
     indices = _places(s, along)
     v = next(iter(indices), None)
     alone = len(indices) == 1 and isinstance(v, Var) and v in s.domain.axes
@@ -127,7 +141,11 @@ def _join(
     totals: dict[Compute, None],
     between: Collection[Tensor],
 ) -> bool:
-    """Add a statement's tensor and large operands to ``along`` or ``totals``; True if that is possible."""
+    """Add a statement's tensor and large operands to ``along`` or ``totals``; False if that is not possible.
+
+    v, n : the block axis of the statement, and its extent.
+    between : the temporaries of the program.
+    """
     t = s.tensor
     if t not in along:
         positions = [k for k, w in enumerate(s.write) if w is v and same_extent(t.shape[k], n)]
@@ -145,7 +163,7 @@ def _join(
 
 
 def index_of(r: Read, v: Var) -> int | None:
-    """Position of an axis among the indices of a read; None if it is no index or others depend on it."""
+    """Position of axis v among the indices of a read; None if v is none of them, or another contains it."""
     at = [k for k, e in enumerate(r.indices) if v in variables([e])]
     return at[0] if len(at) == 1 and r.indices[at[0]] is v else None
 
@@ -153,7 +171,11 @@ def index_of(r: Read, v: Var) -> int | None:
 def _late(
     units: Iterable[Sequence[Compute]], inside: Collection[Statement], totals: Collection[Compute]
 ) -> set[Tensor] | None:
-    """Tensors that depend on totals; None where blocks read these or compute only a part of a tensor."""
+    """Tensors that depend on totals; None if a block reads such a tensor, or computes only a part of a
+    tensor.
+
+    inside : the statements that run in blocks.
+    """
     late: set[Tensor] = set()
     for members in units:
         in_block = [s in inside for t in members for s in t.statements]

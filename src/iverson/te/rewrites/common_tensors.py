@@ -38,13 +38,13 @@ def shared(program: Program) -> Program:
 
 
 def _key(statements: Sequence[Statement], tensors: tuple[Tensor, ...]) -> object:
-    """Key that is equal for statements that compute the same: structure, the very operands and sizes."""
+    """Key that is equal for statements that compute the same: from their structure, operands and sizes."""
     operands = dict.fromkeys(r.tensor for s in statements for r in s.reads if r.tensor not in tensors)
     return Program((), tuple(statements), tensors).key(), tuple(operands), sizes_of(tensors)
 
 
 def _reading(s: Statement, replacements: Mapping[Tensor, Tensor]) -> Statement:
-    """The statement with reads from the equal earlier tensor in place of a tensor."""
+    """The statement, reading the value of ``replacements`` in place of each tensor that is a key."""
     if not any(r.tensor in replacements for r in s.reads):
         return s
 

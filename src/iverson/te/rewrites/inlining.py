@@ -30,9 +30,9 @@ MOST = 40
 
 
 def inline(program: Program) -> tuple[Statement, ...]:
-    """The statements with stages inlined into their readers where that saves memory and costs little.
+    """Statements with stages inlined into their readers where that saves memory and costs little.
 
-    A function of tens of instructions is computed once: in a cache, it takes longer than its bytes.
+    A function of tens of instructions is computed once: reading it from a cache takes less time.
 
     ``T[i] = f(i); U[i] = g(T[h(i)])  ->  U[i] = g(f(h(i)))`` for a temporary T with one statement
     over its whole box, if T is read in one place at as many points as it has, or if it is cheap, and
@@ -44,7 +44,7 @@ def inline(program: Program) -> tuple[Statement, ...]:
 
 
 def choices(program: Program) -> tuple[tuple[Statement, ...], dict[Tensor, Choice]]:
-    """`inline`, and the choice for each temporary."""
+    """Result of `inline`, and the choice for each temporary."""
     statements = dict(enumerate(program.statements))
     definition_numbers: defaultdict[Tensor, list[int]] = defaultdict(list)
     # Also of statements that no longer read the tensor, or are no longer there.
@@ -78,6 +78,10 @@ class Choice:
 
 
 def _choice(tensor: Compute, definitions: Sequence[Statement], readers: Sequence[Statement]) -> Choice:
+    """Choice for a temporary: by its lever if it has one, else by counting; many cannot be inlined at all.
+
+    definitions, readers : the statements that write it, and those that read it.
+    """
     if recurrence_of(tensor) is not None:
         return Choice(False, "the steps of a scan read it")
     parts = not any(map(is_whole, definitions)) and 0 < len(definitions) <= MOST_PIECES
@@ -99,7 +103,7 @@ def _choice(tensor: Compute, definitions: Sequence[Statement], readers: Sequence
 
 
 def accumulated(statements: tuple[Statement, ...], outputs: Sequence[Tensor]) -> tuple[Statement, ...]:
-    """The statements, with scatters into a stage that one sum alone reads as scatters into that sum.
+    """Statements in which a scatter into a stage goes into the sum that alone reads the stage.
 
     ``T[f(p)] += g(p); U[i] = h(i) + T[i]  ->  U[i] += h(i); U[f(p)] += g(p)``: no pass over T.
     """
@@ -130,7 +134,7 @@ def accumulated(statements: tuple[Statement, ...], outputs: Sequence[Tensor]) ->
 def made_in_place(
     statements: Sequence[Statement], outputs: Sequence[Tensor]
 ) -> tuple[tuple[Statement, ...], dict[Tensor, Tensor]]:
-    """The statements without copies of a stage into an output; and by stage, the output whose memory it uses.
+    """Statements without copies of a stage into an output, and a map from each such stage to the output.
 
     ``T[...] += f; O[i] = T[i]  ->  T[...] += f`` in the memory of O.
     """
@@ -157,7 +161,9 @@ def _scatters(s: Statement) -> bool:
 
 
 def _addends(s: Statement) -> tuple[Expr, ...]:
-    """The two sides of a sum that a statement assigns to each entry of its tensor."""
+    """The two sides of a sum that a statement assigns to each entry of its tensor; () if it is no such
+    statement.
+    """
     sums = is_whole(s) and isinstance(s.body, Apply) and s.body.name == "add" and s.body.dtype.kind in "iufc"
     return s.body.operands if sums else ()
 
@@ -176,7 +182,7 @@ def is_whole(s: Statement) -> bool:
 
 
 def makes_all(s: Statement) -> bool:
-    """True if a statement is a sum over a full box, for each entry of its tensor."""
+    """True if a statement adds up a full box, without conditions, for each entry of its tensor."""
     output_axes = s.domain.axes[: len(s.write)]
     box = len(output_axes) == len(s.write) and all(w is v for w, v in zip(s.write, output_axes, strict=True))
     plain = s.combine == "sum" and not s.domain.where and s.walk is None
@@ -185,7 +191,7 @@ def makes_all(s: Statement) -> bool:
 
 
 def _counted(stage: Statement, readers: Sequence[Statement]) -> Choice:
-    """The choice by counting."""
+    """Choice for a stage from the counts of its work and its reads."""
     work = _work(stage.body)
     if isinstance(stage.body, Read):
         return Choice(True, "a copy")
@@ -205,7 +211,7 @@ def _counted(stage: Statement, readers: Sequence[Statement]) -> Choice:
 
 
 def _entries(read: Read, reader: Statement) -> int:
-    """Number of entries read, equal indices counted once: other loops do not repeat their computation."""
+    """Number of entries of a stage that a read reads; those read again in other loops count once."""
     index_variables = set(variables(read.indices))
     return prod(typical(extent(v)) for v in reader.domain.axes if v in index_variables)
 
@@ -224,7 +230,7 @@ def _points(s: Statement) -> int:
 
 
 def _work(e: Expr) -> int:
-    """A stage's cost at a point: elementary functions count ten, reads and arithmetic one."""
+    """Cost of computing ``e`` at a point: elementary functions count ten, reads and arithmetic one."""
     total = 0
     for x in postorder([e]):
         if isinstance(x, Apply):

@@ -25,7 +25,7 @@ SHARED, ENTRIES = 4, 2**20
 
 
 def tabled(program: Program) -> Program:
-    """The program with tables for its statements."""
+    """The program with lookup tables for those statements for which they pay."""
     statements: list[Statement] = []
     for s in program.statements:
         reader, tables = with_tables(s, s.tensor)
@@ -35,7 +35,10 @@ def tabled(program: Program) -> Program:
 
 
 def with_tables(s: Statement, tensor: Compute) -> tuple[Statement, list[Compute]]:
-    """A statement of a tensor that reads tables, and the tables."""
+    """The statement, reading lookup tables, and the tables; itself and [] if no table pays.
+
+    tensor : the tensor that it writes.
+    """
     if recurrence_of(tensor) is not None or not is_dear(s.body):
         return s, []
     tables: dict[Expr, Compute] = {}

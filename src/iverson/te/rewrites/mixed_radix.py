@@ -62,7 +62,9 @@ def simplified(statement: Statement) -> Statement:
 
 
 def where_they_hold(statement: Statement) -> Statement:
-    """The statement simplified by its conditions on single axes, which loops can prove as well.
+    """The statement with its body simplified by those conditions that bound a single axis.
+
+    Loops can prove such conditions as well.
 
     ``A[max(i, 0)] where i >= 0  ->  A[i] where i >= 0``, for i from -1 on
     """
@@ -100,7 +102,7 @@ def simplify_indices(roots: Sequence[Expr]) -> tuple[Expr, ...]:
 
 
 def simplify_condition(condition: Expr) -> Expr:
-    """A condition with its index comparisons in normal form, true parts dropped."""
+    """The condition with its index comparisons in normal form, without parts that are always true."""
     parts = []
     for part in conjuncts(condition):
         constraints = constraints_of(part)
@@ -128,9 +130,9 @@ def _as_condition(constraints: list[Constraint]) -> Expr:
 
 
 def _divided_axis(statement: Statement) -> tuple[Var, int, int] | None:
-    """(axis, offset, radix) of a floor ``(axis + offset) // radix``.
+    """Axis, offset and radix of a floor ``(axis + offset) // radix`` in the statement; None if there is none.
 
-    The smallest radix comes first; of equal ones, the offset that the write has.
+    The smallest radix comes first; among equal ones, the offset that the write has.
     """
     axes = {v for v in statement.domain.axes if isinstance(v.lo, int) and isinstance(v.hi, int)}
     candidates: list[tuple[int, bool, int, int, Var]] = []
@@ -154,6 +156,7 @@ def _divided_axis(statement: Statement) -> tuple[Var, int, int] | None:
 
 
 def _split(statement: Statement, axis: Var, offset: int, radix: int) -> Statement:
+    """The statement with two axes in place of ``axis``: ``(axis + offset) // radix`` and the remainder."""
     lo, hi = limits(axis)
     high = axis.ranging((lo + offset) // radix, (hi - 1 + offset) // radix + 1, f"{axis.name}1")
     low = axis.ranging(0, radix, f"{axis.name}0")
