@@ -248,8 +248,7 @@ def _outer(dtype: DType) -> Any:
 # s[i, 0] = b[i, 0]; s[i, k] = a[i, k] s[i, k - 1] + b[i, k].
 @cache
 def _recurrence(dtype: DType, reverse: bool) -> Any:
-    """Compiled kernel of the recurrence: ``s[i, 0] = b[i, 0]``, ``s[i, k] = a[i, k] * s[i, k - 1] + b[i,
-    k]``.
+    """Compiled kernel of ``s[i, k] = a[i, k] * s[i, k - 1] + b[i, k]``, where ``s[i, 0] = b[i, 0]``.
 
     reverse : True if k counts from the end of the axis.
     """
@@ -304,8 +303,8 @@ def _sgd(dtype: DType, decays: bool, nesterov: bool) -> Any:
 def _adam(dtype: DType) -> Any:
     """Compiled kernel of a step of Adam, for the ``numbers`` that `adam` describes.
 
-    ``m += (1 - b1) (g - m)``, ``v = b2 v + (1 - b2) g^2``, ``p -= rate m / (sqrt(v) / sqrt(1 - b2^n) +
-    eps)``.
+    ``m += (1 - b1) (g - m)``; ``v = b2 v + (1 - b2) g^2``;
+    ``p -= rate m / (sqrt(v) / sqrt(1 - b2^n) + eps)``.
     """
     of = _Pass(dtype)
     g, m, v, p = of.array("g"), *(of.array(name, "inout") for name in ("m", "v", "p"))

@@ -101,9 +101,7 @@ def resolved(stored: Stored) -> Any:
 
 
 def origin_of(x: Handle | LayoutValue | complex) -> Any:
-    """Pattern of ``x``, or the `Origin` that can find it, without computing anything; None if ``x`` is not
-    sparse.
-    """
+    """Pattern of ``x``, or the `Origin` that can find it, uncomputed; None if ``x`` is not sparse."""
     value = value_of(x, x)
     if isinstance(value, LevelValue | Zero):
         return value.stored
@@ -134,9 +132,7 @@ def layout_in_level(x: Handle | LayoutValue | complex) -> str | None:
 
 
 def note_stored(x: Handle | LayoutValue | complex, stored: Stored) -> None:
-    """Note ``stored`` (a pattern or its origin) on the value of ``x``; do nothing if that is no value of a
-    level.
-    """
+    """Note ``stored`` (a pattern or its origin) on the value of ``x``, if that is a value of a level."""
     value = value_of(x, x)
     if isinstance(value, LevelValue):
         value.note_stored(stored)
@@ -295,11 +291,11 @@ class Computed(Origin):
         return cache[0]
 
     def _from(self, sources: Sequence[Pattern], make: Make, key: Hashable) -> Any:
-        """Pattern that ``make`` returns for ``sources``; `UNKNOWN` if it depends on stored numbers, None if
-        not sparse.
+        """Pattern that ``make`` returns for ``sources``; None if the result is not sparse.
 
-        Some sources may be symbols for patterns. The result is then a symbol for the pattern that follows
-        from them. Raises PatternRead if the result is sparse for some patterns, but not for others.
+        It is `UNKNOWN` if it depends on stored numbers. Some sources may be symbols for patterns. The result
+        is then a symbol for the pattern that follows from them. Raises PatternRead if the result is sparse
+        for some patterns, but not for others.
         """
         try:
             if PatternSymbol not in map(type, sources):
@@ -326,11 +322,11 @@ class Computed(Origin):
         return self if any(isinstance(x, Part) and x.is_large for x in self._parts) else key
 
     def _made(self, patterns: Sequence[Pattern | None], params: Params) -> Pattern | None:
-        """Pattern of the result for operands with ``patterns``; the pattern of an operand, if it has the same
-        entries.
+        """Pattern of the result for operands with ``patterns``; None if the result is not sparse.
 
-        The result is None if it is not sparse. Raises _ByEntries if the pattern depends on index operands
-        that are not known, or on the stored numbers: it is another one if all of them are 0.
+        It is the very pattern of an operand, if it has the same entries. The result is None if it is not
+        sparse. Raises _ByEntries if the pattern depends on index operands that are not known, or on the
+        stored numbers: it is another one if all of them are 0.
         """
         pattern = self._run(patterns, params, 1.5)
         places_may_be_sparse = all(self._parts[k].stored is not None for k in self._places())
@@ -341,8 +337,9 @@ class Computed(Origin):
         return next((p for p in patterns if same(pattern, p)), pattern)
 
     def _places(self) -> list[int]:
-        """Numbers of the operands of integers or booleans that say where entries go, and whose entries are
-        not known.
+        """Numbers of the index operands (integers or booleans) whose entries are not known.
+
+        Index operands say where entries go, as those of `gather` do.
         """
         data = {k for group in self._op.groups(len(self._parts)) for k in group}
         return [
@@ -353,7 +350,7 @@ class Computed(Origin):
         ]
 
     def _run(self, patterns: Sequence[Pattern | None], params: Params, entry: float) -> Pattern | None:
-        """Run the kernel on operands with ``patterns`` and return the pattern of its result, None if not
+        """Run the kernel on operands with ``patterns``; return its result's pattern, or None if it is not
         sparse.
 
         The entries of operands are arbitrary numbers of magnitude ``entry``. Index operands whose entries are
@@ -407,8 +404,7 @@ def with_origin(
     params: Params,
     out: Any,
 ) -> Any:
-    """Results ``out`` of an op, in which each new value of the zero layout has a pattern or the origin of
-    one.
+    """Results ``out`` of an op; new values of the zero layout among them get a pattern or the origin of one.
 
     It is the pattern that eager code would store if the result had numbers in place of the zeros.
     """
@@ -424,9 +420,9 @@ def with_origin(
 
 
 def stacked(step: Stored, of: LayoutValue, count: int) -> Stored:
-    """Pattern, or its origin, of ``count`` results stacked along a new first axis; each has the pattern
-    ``step``.
+    """Pattern, or its origin, of ``count`` values stacked along a new first axis.
 
+    step : the pattern of each of them, or its origin.
     of : a value with the shape and dtype of a single result.
     """
     if step is None or not count:

@@ -41,9 +41,7 @@ def elementwise(
 
 
 class StoredMatrices(ABC):
-    """Operations that `product` and `product_at` need, on stored (sparse) and dense matrices or batches of
-    them.
-    """
+    """Operations of `product` and `product_at`, on stored (sparse) and dense matrices or batches of them."""
 
     @abstractmethod
     def times(self, s: Operand, x: Entries) -> Entries:
@@ -67,18 +65,14 @@ class StoredMatrices(ABC):
 
 
 def product(N: StoredMatrices, s: Operand, x: Entries, is_first: bool) -> Entries:
-    """Product of the stored matrices ``s`` and the dense matrices ``x``: ``s @ x`` if ``is_first``, else ``x
-    @ s``.
-    """
+    """Product of stored and dense matrices: ``s @ x`` if ``is_first``, else ``x @ s``."""
     if is_first:
         return N.times(s, x)
     return N.transposed(N.times(N.turned(s), N.transposed(x)))
 
 
 def product_at(N: StoredMatrices, s: Operand, x: Entries, places: Places, is_first: bool) -> Entries:
-    """Entries at ``places`` of the product ``s @ x`` if ``is_first``, else ``x @ s``, with ``s`` stored,
-    ``x`` dense.
-    """
+    """Entries at ``places`` of a stored-dense product: ``s @ x`` if ``is_first``, else ``x @ s``."""
     if is_first:
         return N.times_at(s, x, places)
     return N.times_at(N.turned(s), N.transposed(x), N.turned_places(places))

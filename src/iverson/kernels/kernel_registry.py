@@ -77,17 +77,14 @@ def registered() -> dict[tuple[str, type], Kernel]:
 
 
 def replace_kernels(kernels: dict[tuple[str, type], Kernel]) -> None:
-    """Replace all registered kernels by ``kernels``: for tests that watch calls, or remove a layout
-    afterwards.
-    """
+    """Replace all registered kernels by ``kernels``: for tests, which watch or remove some of them."""
     _kernels.clear()
     _kernels.update(kernels)
     _kernels_by_types.clear()
 
 
 def annihilated(op: Op, values: Values) -> tuple[int, ...] | None:
-    """Positions of a group of inputs that are all zero and in which the op is linear, so that the result is
-    zero.
+    """Positions of a group of inputs that are all zero and in which the op is linear: the result is zero.
 
     The result is None if there is no such group.
     """
@@ -121,8 +118,7 @@ def _by_priority(kind: type) -> int:
 
 
 def run(op: Op, values: Values, params: Params) -> Any:
-    """Result of the op on ``values`` of any layouts: by the first kernel that covers them, else by the
-    strided body.
+    """Result of the op on ``values`` of any layouts: by the first kernel that covers them, else by its body.
 
     For the strided body, values of other layouts are converted. Operands of half precision are computed in
     float32.
@@ -152,8 +148,7 @@ def run(op: Op, values: Values, params: Params) -> Any:
 
 
 def _widened(op: Op, values: Values, kinds: frozenset[type]) -> tuple[Any, ...] | None:
-    """Operands with those of half precision converted to float32; None if the op takes all operands
-    unchanged.
+    """Operands with those of half precision in float32; None if the op takes all operands unchanged.
 
     A body on strided operands that only moves entries takes half precision, if there is one dtype to move.
     Kernels of other layouts have compiled loops, which are for other dtypes.
@@ -169,8 +164,7 @@ def _widened(op: Op, values: Values, kinds: frozenset[type]) -> tuple[Any, ...] 
 
 
 def _narrowed(op: Op, values: Values, params: Params, wide: Values) -> Any:
-    """Result of the op on the operands ``wide`` (in float32), rounded to the dtype that it has for
-    ``values``.
+    """Result of the op on the operands ``wide`` (in float32), rounded to the dtype that ``values`` give it.
 
     If the result is one of the operands in float32, the operand in ``values`` itself is returned: the op is
     still the identity in this operand.
@@ -216,9 +210,7 @@ def run_in_layouts(op: Op, values: Values, params: Params, kinds: frozenset[type
 
 
 def _of_other_terms(op: Op, values: Values, params: Params) -> Any:
-    """Sum (``add_n``) of the values that are not in the zero layout, in the dtype that the sum of all values
-    has.
-    """
+    """Sum (``add_n``) without the values of the zero layout, whose dtypes count nevertheless."""
     terms = tuple([v for v in values if type(v) is not Zero])
     return in_dtype(run(op, terms, params), _facts(op, values, params).dtype)
 

@@ -46,8 +46,7 @@ class Preconditioner:
 def preconditioned(
     matrix: Matrix, m: Preconditioner | Literal["jacobi", "ilu"] | None, operation: str, dtype: DType
 ) -> Any:
-    """Preconditioner of ``matrix`` as a SciPy operator, for the argument ``M`` of SciPy; None if ``m`` is
-    None.
+    """SciPy operator for the argument ``M`` of its solvers of ``matrix``; None if ``m`` is None.
 
     m : "jacobi" for the inverse of the diagonal, "ilu" for incomplete LU factors, or a map of vectors.
     operation : the name of the function, for errors.
@@ -104,8 +103,7 @@ def iterated(
     maxiter: int | None,
     m: Preconditioner | Literal["jacobi", "ilu"] | None,
 ) -> Array:
-    """Solution x of ``matrix @ x = b``, for one matrix (or SciPy operator); each column of ``b`` is iterated
-    alone.
+    """Solution x of ``matrix @ x = b``, for one matrix (or SciPy operator), column by column of ``b``.
 
     method : "cg", "minres", "bicgstab", or "gmres" with the number of vectors that it keeps: "gmres(20)".
     """
@@ -151,9 +149,7 @@ def _check(method: str, matrix: Matrix, b: Array, x: Array, tolerance: float) ->
 
 
 def iterative_solve(a: Array, b: Array, *, method: str, **options: Any) -> Array:
-    """Body of the op `iterative_solve` on strided operands: solutions of ``a @ x = b`` for each matrix of a
-    batch.
-    """
+    """Body of the op `iterative_solve` on strided operands: solutions of ``a @ x = b``, also of batches."""
     dtype = np.result_type(a, b, np.float32)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a = np.broadcast_to(a, (*batch, *a.shape[-2:]))

@@ -57,9 +57,7 @@ class StoredLines(ABC):
         return self.where_full(top, (self.N.maximum if largest else self.N.minimum)(top, 0))
 
     def where_full(self, full: Entries, other: Entries) -> Entries:
-        """Value for each line: ``full`` if the line stores every entry, ``other`` if some entries are not
-        stored.
-        """
+        """Value for each line: ``full`` if the line stores every entry, else ``other``."""
         return self.N.where(self.N.less(self.number, self.full), other, full)
 
     def missing(self) -> Entries:
@@ -166,9 +164,7 @@ def over_examples(N: Ops, losses: Entries, reduction: str) -> Entries:
 
 
 def shares(lines: StoredLines, entries: Entries, largest: bool) -> tuple[Entries, Entries]:
-    """Extremum of each line, and 1/n if n entries attain it; zeros that are not stored count among the
-    entries.
-    """
+    """Extremum of each line, and 1/n if n entries attain it, with the zeros that are not stored."""
     N, top = lines.N, lines.extreme(entries, largest)
     ties = N.astype(N.equal(entries, lines.each(top)), dtype=entries.dtype)
     zeros = N.where(N.equal(top, 0), lines.missing(), 0)
@@ -176,8 +172,7 @@ def shares(lines: StoredLines, entries: Entries, largest: bool) -> tuple[Entries
 
 
 def share_of_each(N: Ops, entries: Entries, top: Entries, share: Entries) -> Entries:
-    """Value for each stored entry: its line's ``share`` if it is equal to the extremum ``top``, else 0; nan
-    if it is nan.
+    """Value for each stored entry: ``share`` if the entry is equal to ``top``, nan if it is nan, else 0.
 
     top, share : the values of the entry's line, for each entry.
     """

@@ -25,8 +25,7 @@ def same_mask(a: Packed, b: Packed) -> bool:
 
 
 def _at(value: Any, mask: NDArray, shape: Shape) -> Any:
-    """Entries of an operand at the places where ``mask`` is True; a number or a zero if it is the same
-    everywhere.
+    """Entries of an operand at the places where ``mask`` is True; a number if it is the same everywhere.
 
     shape : the shape of the result and of ``mask``, to which the operand is broadcast.
     """
@@ -77,9 +76,7 @@ def pack(op: Op, values: Values, params: Params) -> Any:
 
 @register("unpack", Packed)
 def unpack(_op: Op, values: Values, _params: Params) -> Any:
-    """Kernel of `unpack`: a packed value in the shape of ``mask``, with the entries of x where ``mask`` is
-    True.
-    """
+    """Kernel of `unpack`: a packed value of the shape of ``mask``, with x where ``mask`` is True."""
     x, mask = values
     if not is_strided(mask) or type(x) is not Packed:
         return NotImplemented

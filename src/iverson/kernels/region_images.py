@@ -154,8 +154,7 @@ def _span(indices: Array) -> Interval:
 
 
 def groups(old: Shape, new: Shape) -> list[tuple[Axes, Axes]]:
-    """Pairs of ranges of axes of the shapes ``old`` and ``new`` that hold the same entries, each as small as
-    possible.
+    """Pairs of ranges of axes of ``old`` and ``new`` that hold the same entries, each as small as possible.
 
     >>> groups((4, 6, 5), (2, 2, 30))
     [(range(0, 1), range(0, 2)), (range(1, 3), range(2, 3))]
@@ -171,9 +170,7 @@ def groups(old: Shape, new: Shape) -> list[tuple[Axes, Axes]]:
 
 
 def reshaped(region: Region, old: Shape, *, shape: Shape) -> Region:
-    """Image under `reshape`: for each of the `groups` of axes, the intervals that contain all entries of the
-    region.
-    """
+    """Image under `reshape`: for each of the `groups` of axes, intervals that contain all moved entries."""
     intervals: list[Interval] = []
     for source, target in groups(old, shape):
         starts, length = _runs(region.permuted(tuple(source)), tuple(old[k] for k in source))
@@ -182,9 +179,7 @@ def reshaped(region: Region, old: Shape, *, shape: Shape) -> Region:
 
 
 def _runs(region: Region, shape: Shape) -> tuple[Array, int]:
-    """Start addresses, and the common length, of the runs of consecutive row-major addresses that make up a
-    region.
-    """
+    """Starts and common length of the runs of consecutive row-major addresses that make up a region."""
     axis = len(shape)
     length = 1
     while axis and (region.start[axis - 1], region.stop[axis - 1]) == (0, shape[axis - 1]):
@@ -208,8 +203,7 @@ def addresses(region: Region, shape: Shape) -> Array:
 
 
 def _digits(starts: Array, length: int, shape: Shape) -> Iterator[Interval]:
-    """Interval of indices, on each axis of ``shape``, of the entries whose row-major addresses are in the
-    runs.
+    """Interval of indices, on each axis of ``shape``, of the entries whose addresses are in the runs.
 
     starts, length : the first address of each run, and the length of all runs.
     """

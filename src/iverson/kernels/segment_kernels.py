@@ -17,8 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 def segment_max(x: Array, ids: Array, *, count: int) -> Array:
-    """Maximum over the slices of x in each segment; -inf (for integers the least number) for an empty
-    segment.
+    """Maximum over the slices of x in each segment; the least number (-inf) for an empty segment.
 
     ids : the segment of each slice.
     count : the number of segments.

@@ -96,8 +96,7 @@ def gather(x: Array, *indices: Array, axes: Shape) -> Array:
 
 
 def scatter_add(g: Array, *indices: Array, axes: Shape, shape: Shape, held: bool = False) -> Any:
-    """Adjoint of `gather`: g added into zeros of shape ``shape`` at the indexed places, repeated places
-    summed.
+    """Adjoint of `gather`: g added into zeros of shape ``shape``; terms for the same place are summed.
 
     Many terms are added in a compiled loop, fewer in SciPy's.
 
@@ -173,8 +172,9 @@ trapping_matmul = _product(trapping(np.matmul), compiled_elementwise.outer(trapp
 
 
 def linear_recurrence(a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
-    """Recurrence ``s[k] = a[k] * s[k - 1] + b[k]`` along an axis (from the end if ``reverse``), with s[-1] =
-    0.
+    """Recurrence ``s[k] = a[k] * s[k - 1] + b[k]`` along an axis, with s[-1] = 0.
+
+    reverse : the recurrence runs from the end of the axis: s[k + 1] in place of s[k - 1].
     """
     a, b = np.broadcast_arrays(a, b)
     shape = b.shape

@@ -193,8 +193,7 @@ class ArrayNamespace(Namespace):
         return boxed(shape, region, total)
 
     def product(self, op: Op, a: Value, b: Value, params: Params) -> tuple[Value, bool | None]:
-        """Product of the values of two selections, and True; None in place of True if the product is not
-        strided.
+        """Product of the values of two selections, and True; or None in place of True, if it is not strided.
 
         If a product is not finite, its terms are added one by one, without the terms that a selection leaves
         out: an inf or nan may have met a zero that stands for an entry that is left out.
@@ -209,17 +208,13 @@ class ArrayNamespace(Namespace):
         return out, True if is_strided(out) else None
 
     def _present(self, x: Value) -> Array:
-        """Mask of the entries of a factor that are not left out: by a selection, or because they are not
-        stored.
-        """
+        """Mask of the entries of a factor that are stored and that no selection leaves out."""
         if isinstance(x, Sparse):
             return to_strided(x.pattern.value(np.ones(x.entries.shape, bool)))
         return np.broadcast_to(self.there(x) if type(x) is Bracket else np.True_, x.shape)
 
     def around(self, op: Op, x: Value, wanted: Region, params: Params, image: Region) -> Value:
-        """Result of an op in the image of a box; of `reshape`, entries are moved to their new places one by
-        one.
-        """
+        """Result of an op in the image of a box; for `reshape`, each entry is moved to its new place."""
         if op.name != "reshape":
             return super().around(op, x, wanted, params, image)
         inner, shapes, region = inner_of(self.as_selection(x)), (x.shape, params["shape"]), region_of(x)
@@ -256,8 +251,7 @@ _PLAIN = frozenset((np.ndarray, int, float, complex, bool))
 
 
 def _reshaped(inner: Array, region: Region, shapes: tuple[Shape, Shape], image: Region) -> Array:
-    """Array of the shape of ``image``, with the entries of ``region`` at their places after a reshape, else
-    zero.
+    """Array of the shape of ``image``: the entries of ``region`` at their places after a reshape, else 0.
 
     inner : the entries in ``region``.
     shapes : the shapes of the whole array before and after the reshape.
@@ -315,10 +309,9 @@ def _read_sparse(value: Sparse, region: Region) -> Array:
 
 
 def stored_selection(kept: Array, x: Sparse, there: Callable[[], Array]) -> Any:
-    """Selection among the stored entries of ``x``: a sparse value of the selected entries, if the layout has
-    one.
+    """Selection among the stored entries of ``x``: a sparse value that stores only the selected ones.
 
-    Otherwise the result is a `Bracket` of a strided array.
+    If the layout, or COO for blocks, cannot store them alone, it is a `Bracket` of a strided array.
 
     kept : for each stored entry, whether it is selected.
     there : gives the condition at all entries of the array: an entry that is not stored may be selected too,

@@ -35,8 +35,7 @@ from iverson.layouts import Bracket
 
 
 def elementwise(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
-    """Rule of elementwise ops: the op is computed only in the region in which its result may be nonzero and
-    is read.
+    """Rule of elementwise ops: the op is computed in a region, where the result may be nonzero and is read.
 
     The result is NotImplemented if that region is everything and no operand is a selection.
     """

@@ -94,9 +94,7 @@ def bracket_of_stored(op: Op, values: Values, params: Params) -> Any:
 
 @register("values_at", Bracket)
 def values_at(op: Op, values: Values, params: Params) -> Any:
-    """Kernel of `values_at` for a selection: its entries at a pattern, as a selection with the condition
-    there.
-    """
+    """Kernel of `values_at` for a selection: its entries at a pattern, as a selection."""
     (x,) = values
     condition, out = x.without_values(), run(op, (x.values,), params)
 
@@ -108,9 +106,7 @@ def values_at(op: Op, values: Values, params: Params) -> Any:
 
 @register("from_values", Bracket)
 def from_values(_op: Op, values: Values, params: Params) -> Any:
-    """Kernel of `from_values` for a selection among entries: a sparse value that stores only the selected
-    ones.
-    """
+    """Kernel of `from_values` for a selection: a sparse value that stores only the selected entries."""
     (x,) = values
     pattern = params["pattern"]
     condition, selection = (pattern.kind(pattern, to_strided(v)) for v in (held(x), select(x)))
@@ -119,9 +115,7 @@ def from_values(_op: Op, values: Values, params: Params) -> Any:
 
 @register("overwritten", Sparse)
 def overwritten_sparse(_op: Op, values: Values, params: Params) -> Any:
-    """Kernel of `overwritten` for a sparse value: the entries that an assignment overwrites are no longer
-    stored.
-    """
+    """Kernel of `overwritten` for a sparse value: entries that an assignment overwrites are not stored."""
     return run(TABLE["index_put"], (values[0], Zero((), values[0].dtype)), params)
 
 

@@ -152,8 +152,9 @@ def _added_up(N: Namespace, op: Op, x: Value, params: Params) -> Value:
 
 
 def running_sum(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """Rule of running sums along an axis. Of a selection, entries before the first term that counts are left
-    out.
+    """Rule of running sums along an axis. A selection's result begins at its first entry that counts.
+
+    Entries before that are left out.
     """
     (x,) = values
     if type(x) is not Bracket and not is_partial(x):
@@ -169,11 +170,11 @@ def running_sum(N: Namespace, op: Op, values: Values, params: Params, _need: Ent
 
 
 def _counted(N: Namespace, op: Op, x: Value, indices: Values, params: Params) -> Value:
-    """Selection with the result of a sum ``op`` on ``x``, which is in no box; entries without any term are
-    left out.
+    """Selection with the result of a sum ``op`` on ``x``; it leaves out entries without any term.
 
     To find these entries, the op is applied to ones, and to zeros at the entries that ``x`` leaves out.
 
+    x : a value in no box.
     indices : the further operands of the op.
     """
     selection = x.without_values() if type(x) is Bracket else None
@@ -254,9 +255,7 @@ def gathered(N: Namespace, op: Op, values: Values, params: Params, _need: Entrie
 
 
 def _with_axes(N: Namespace, x: Value, lead: int, rank: int) -> Value:
-    """Condition ``x`` with axes of extent 1: in front, until it has rank ``lead``, and behind, up to rank
-    ``rank``.
-    """
+    """Condition ``x`` with new axes of extent 1: in front up to rank ``lead``, then behind up to ``rank``."""
     missing = (*range(lead - len(x.shape)), *range(lead, rank))
     return N.ops.expand_dims(x, axis=missing) if missing else x
 
@@ -295,10 +294,9 @@ def _in_shape(N: Namespace, x: Value, shape: Shape) -> Value:
 
 
 def joined(N: Namespace, op: Op, values: Values, params: Params, need: Entries = FULL) -> Value:
-    """Rule of `concat` and `stack`: operands are joined in the region in which the result may be nonzero and
-    is read.
+    """Rule of `concat` and `stack`: operands are joined in the region that may be nonzero and is read.
 
-    The result is NotImplemented if that is everything and all operands are plain.
+    The result is NotImplemented if that region is everything and all operands are plain.
     """
     if not all(map(N.is_carried, values)):
         return NotImplemented
@@ -348,9 +346,7 @@ def end_to_end(N: Namespace, op: Op, pieces: Values, params: Params) -> Value:
 
 
 def _everywhere(N: Namespace, x: Value) -> Callable[[], Value]:
-    """Function that returns a mask of the entries of ``x`` that are not left out; it keeps no values in
-    memory.
-    """
+    """Function that returns a mask of the entries of ``x`` that are not left out; it holds no values."""
     if type(x) is Bracket:
         return partial(N.everywhere, x.without_values())
     return partial(N.zeros, x.shape, np.dtype(bool)) if N.is_zero(x) else partial(N.true, x.shape)

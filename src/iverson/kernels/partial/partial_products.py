@@ -47,9 +47,7 @@ def product(N: Namespace, op: Op, values: Values, params: Params, need: Entries 
 
 
 def _multiplied(N: Namespace, op: Op, a: Value, b: Value, params: Params) -> Value:
-    """Product of two factors that are in no box. Of selections it is a selection: entries without a term are
-    left out.
-    """
+    """Product of factors in no box; for a selection, a selection that leaves out entries without a term."""
     if type(a) is not Bracket and type(b) is not Bracket:
         return N.bind(op, (a, b), params)
     out, is_made = N.product(op, a, b, params)
@@ -60,8 +58,7 @@ def _multiplied(N: Namespace, op: Op, a: Value, b: Value, params: Params) -> Val
 
 
 def _with_terms(N: Namespace, a: Value, b: Value, shape: Shape) -> Value:
-    """Mask of the entries of ``a @ b`` that have at least one term: a pair of factors of which none is left
-    out.
+    """Mask of the entries of ``a @ b`` that have a term: a pair of factors of which none is left out.
 
     shape : of the product.
     """

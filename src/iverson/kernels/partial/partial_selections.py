@@ -25,9 +25,7 @@ from iverson.layouts import Bracket
 
 
 def bracket(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """Rule of `bracket`: a selection of a plain value, of a box, or of what another selection does not leave
-    out.
-    """
+    """Rule of `bracket`: a selection of a plain value or of a box, or a selection within another one."""
     condition, x = values
     shape = getattr(x, "shape", None)
     if getattr(condition, "shape", ()) != shape:
@@ -59,9 +57,7 @@ def _among(N: Namespace, selection: Bracket, x: Value) -> Value:
 
 
 def overwritten(N: Namespace, _op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """Rule of `overwritten`: a selection that leaves out the entries that an assignment overwrites (at its
-    key).
-    """
+    """Rule of `overwritten`: a selection that leaves out the entries that an assignment overwrites."""
     (x,) = values
     key, region, inner = params["key"], region_of(x), inner_of(x)
     if index_keys.region_through_key(region, key, x.shape) is None:
@@ -80,8 +76,7 @@ def overwritten(N: Namespace, _op: Op, values: Values, params: Params, _need: En
 
 
 def packed(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """Rule of `pack` and `values_at`: the entries of a selection that a mask or a pattern picks, as a
-    selection.
+    """Rule of `pack` and `values_at`: entries of a selection that a mask or pattern picks, as a selection.
 
     Zeros that the op itself fills in are not left out. The result is NotImplemented for a plain value.
     """
@@ -97,8 +92,7 @@ def packed(N: Namespace, op: Op, values: Values, params: Params, _need: Entries 
 
 
 def unpacked(N: Namespace, op: Op, values: Values, params: Params, _need: Entries = FULL) -> Value:
-    """Rule of `unpack`: entries at the places where a mask is True, as a selection that leaves out all other
-    places.
+    """Rule of `unpack`: entries at the places where a mask is True, as a selection without other places.
 
     Entries that are left out before remain so. If the parameter ``held`` is False, a plain operand gives
     NotImplemented.

@@ -71,27 +71,19 @@ class Namespace(ABC):
 
     @abstractmethod
     def cut(self, x: Value, region: Region) -> Value:
-        """Part of the plain value ``x`` that is in ``region`` after ``x`` is broadcast to the array of the
-        region.
-        """
+        """Part in ``region`` of the plain value ``x``, if ``x`` is broadcast to the array of the region."""
 
     @abstractmethod
     def embedded(self, x: Value, region: Region, shape: Shape) -> Value:
-        """A plain value of shape ``shape`` with ``x`` in ``region``, which is not everything, and zeros
-        elsewhere.
-        """
+        """A plain value of shape ``shape`` with ``x`` in ``region``, which is not everything, and else 0."""
 
     @abstractmethod
     def select(self, x: Value) -> Value:
-        """Selection ``x`` made: entries that it leaves out become 0; a box stays a box. Any other value is
-        itself.
-        """
+        """Value ``x`` with 0 at the entries that it leaves out, if it is a selection. A box stays a box."""
 
     @abstractmethod
     def plain(self, x: Value) -> Value:
-        """All entries of ``x`` as a plain value: outside of its box, and where a selection leaves entries
-        out, 0.
-        """
+        """All entries of ``x`` as a plain value: 0 outside of its box and where a selection leaves out."""
 
     @abstractmethod
     def one_condition(self, a: Bracket, b: Bracket) -> bool:
@@ -107,9 +99,7 @@ class Namespace(ABC):
 
     @abstractmethod
     def meets(self, a: Value, b: Value) -> Value:
-        """Mask of the pairs (i, k) for which ``a[i, j]`` and ``b[j, k]`` are, or may be, both true for some
-        j.
-        """
+        """Mask of the pairs (i, k) for which ``a[i, j]`` and ``b[j, k]`` are, or may be, true at some j."""
 
     @abstractmethod
     def fitted(self, condition: Value, shape: Shape) -> Value:
@@ -117,9 +107,7 @@ class Namespace(ABC):
 
     @abstractmethod
     def later(self, condition: Callable[[], Value]) -> Any:
-        """Result of ``condition``, or ``condition`` itself, if this namespace computes conditions only on
-        demand.
-        """
+        """Result of ``condition``; or the function itself, if the namespace computes conditions on demand."""
 
     def every(self, _condition: Value) -> bool:
         """True if ``condition`` is known to be true everywhere."""
@@ -200,8 +188,7 @@ class Namespace(ABC):
         return Bracket(values, there() if is_made is False else self.later(there), is_made=is_made)
 
     def moved(self, x: Bracket, values: Value, move: Callable[[Value], Value]) -> Bracket:
-        """Selection of ``values``, which are those of ``x`` after a move of entries, under the moved
-        condition of ``x``.
+        """Selection of ``values``, the moved values of ``x``, under the condition of ``x``, moved too.
 
         move : moves a condition in the same way.
         """
@@ -243,9 +230,7 @@ def inner_of(x: Value) -> Value:
 
 
 def placed(N: Namespace, shape: Shape, region: Region, inner: Value) -> Value:
-    """Value of shape ``shape`` with ``inner`` in ``region`` and zero elsewhere: a box unless the region is
-    all.
-    """
+    """Value of shape ``shape`` with ``inner`` in ``region``, else 0: a box, unless the region is all."""
     values = inner.values if type(inner) is Bracket else inner
     if not region.size or N.is_zero(values):
         return N.zero(shape, values.dtype)
@@ -289,9 +274,7 @@ def _cut(N: Namespace, x: Value, region: Region) -> Value:
 
 
 def _embedded(N: Namespace, x: Value, region: Region, shape: Shape) -> Value:
-    """Value of shape ``shape`` with ``x`` in ``region`` and zeros elsewhere; a selection leaves these zeros
-    out.
-    """
+    """Value of shape ``shape`` with ``x`` in ``region``, else 0; a selection leaves these zeros out."""
     if type(x) is not Bracket:
         return N.embedded(x, region, shape)
     return N.moved(x, N.embedded(x.values, region, shape), lambda there: N.embedded(there, region, shape))

@@ -18,8 +18,7 @@ from iverson.layouts.weak_tables import ForOthers
 
 
 def extent(pattern: Pattern, own: Shape, out: Shape) -> int:
-    """Number of entries that a pattern has after its array is broadcast; the pattern is of the array's first
-    axes.
+    """Number of entries of a pattern of an array's first axes, after the array is broadcast.
 
     own, out : the shape of the array before and after it is broadcast.
     """
@@ -28,8 +27,7 @@ def extent(pattern: Pattern, own: Shape, out: Shape) -> int:
 
 
 def stretched(pattern: Pattern, own: Shape, out: Shape, factors: Sequence[Pattern] = ()) -> Pattern | None:
-    """Pattern of an array after it is broadcast to ``out``; None if it would store most entries of the
-    result.
+    """Pattern of an array after it is broadcast to ``out``; None if it would store most entries.
 
     If there is a factor, only entries that the factor, broadcast too, stores are in the result. Equal
     arguments give the same object. The result is a symbol if a pattern is a symbol.

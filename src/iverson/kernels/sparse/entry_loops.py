@@ -139,9 +139,7 @@ def _int64(load: Load) -> Expr:
 
 
 def _in_notation(name: str, definition: te.Compute, *inputs: te.Placeholder) -> CompiledKernel:
-    """Compiled kernel of a definition in index notation; its arguments are arrays for ``inputs``, then the
-    result.
-    """
+    """Compiled kernel of a definition in index notation: it takes arrays for ``inputs`` and the result."""
     lowered_program = lower(te.eliminate(te.program_of([definition], inputs)))
     (step,) = lowered_program.steps
     assert isinstance(step, Run)

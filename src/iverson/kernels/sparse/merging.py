@@ -50,8 +50,7 @@ def read_at(value: Sparse, pattern: Pattern) -> Array:
 
 
 def _placement(source: Pattern, target: Pattern) -> Placement | None:
-    """Placement that reads values on ``source`` at ``target``, if it follows from known placements; else
-    None.
+    """Placement that reads values on ``source`` at ``target``; None if it follows from no known placement.
 
     It may follow from the placement of the transposed patterns, which have the same entries in the same
     order, from a union of both patterns, or because ``target`` is ``source`` with repeated entries.
@@ -79,9 +78,7 @@ def _of_repeats(pattern: CooPattern) -> Placement:
 
 
 def _across(source: Pattern, target: Pattern) -> Placement | None:
-    """Placement between two patterns, if a union of both is known: its code tells the entries in both. Else
-    None.
-    """
+    """Placement between two patterns, which follows from a known union of both; None without one."""
     for union_pattern in list(placements(target)):
         target_placement, source_placement = (placements(union_pattern).get(x) for x in (target, source))
         if target_placement is None or source_placement is None:
@@ -151,8 +148,7 @@ def _known_meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern
 
 
 def _meeting(p: Pattern, q: Pattern, model: Pattern, name: str) -> Pattern:
-    """Compute the union or intersection (``name``) of two patterns, and note the placements between them and
-    it.
+    """Compute the union or intersection (``name``) of two patterns, and note its placements with both.
 
     If one of the two patterns is the result, it is returned itself.
     """
@@ -204,11 +200,11 @@ def _in_order(x: Pattern, layout: str) -> tuple[Array, Array, Source]:
 
 
 def _places(n: int, m: int, source: tuple[Array, Array], target: tuple[Array, Array]) -> Array:
-    """Positions in ``source`` of the entries of ``target``; each is a pair of the starts of lines and
-    indices.
+    """Positions in ``source`` of the entries of ``target``.
 
     A few entries are searched for; for many, one pass over all is faster.
 
+    source, target : the starts of lines, and the indices.
     n, m : the number of lines, and their length.
     """
     starts, indices = target

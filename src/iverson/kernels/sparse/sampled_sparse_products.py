@@ -28,18 +28,14 @@ _LAYOUTS = ("csr", "csc")
 
 @dataclass(frozen=True)
 class Operand:
-    """One of the three matrices: its pattern, the names of its two axes, and its entries (None for the
-    result).
-    """
+    """One of the three matrices: its pattern, the names of its axes, its entries (None for the result)."""
 
     pattern: Pattern
     axes: str
     entries: Array | None = None
 
     def has_lines(self, along: str) -> bool:
-        """True if the entries are known in lines: in CSR if ``along`` is the first axis, in CSC if the
-        second.
-        """
+        """True if the entries are known in lines: CSR, if ``along`` is the first axis, or else CSC."""
         layout = _LAYOUTS[self.axes.index(along)]
         return self.pattern.layout == layout or ("converted", layout, None) in self.pattern._facts
 
@@ -61,8 +57,7 @@ class Operand:
 
 
 def product_at(a: Sparse, b: Sparse, pattern: Pattern) -> Any:
-    """Entries of ``a @ b`` at ``pattern``; NotImplemented if a walk does not pay, or does not cover the
-    operands.
+    """Entries of ``a @ b`` at ``pattern``; NotImplemented if a walk does not pay or is not possible.
 
     a, b : matrices with entries stored once.
     """

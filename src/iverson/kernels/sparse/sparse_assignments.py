@@ -109,8 +109,7 @@ def _last_writer(places: Array) -> Array:
 
 
 def _written(v: Any, shape: Shape, x: Sparse) -> Any:
-    """Value v to write into places of shape ``shape``, in the dtype of x: sparse, or an array of at most one
-    entry.
+    """Value v in the form to be written into places of shape ``shape``: sparse, or an array of one entry.
 
     All numbers of an array are stored, zeros too: which entries a result stores does not depend on values.
     The result is an empty array if there is nothing to write, and NotImplemented if v makes most of x
@@ -140,9 +139,7 @@ def _reembedded(x: Sparse, is_overwritten: Array, at: Array, entries: Array) -> 
 
 
 def places_on(axes: Shape, indices: list[Array], shape: Shape) -> Array:
-    """Row-major addresses, on the axes ``axes`` of an array of shape ``shape``, of the places of index
-    arrays.
-    """
+    """Row-major addresses of index arrays on the axes ``axes`` of an array of shape ``shape``."""
     at = np.broadcast_arrays(*indices)
     return addresses(np.stack([i.ravel() for i in at]), tuple(shape[k] for k in axes))
 

@@ -33,8 +33,7 @@ def below_each_other(x: Sparse | Array) -> Any:
 
 
 def times(s: Sparse, b: Array, product: Callable[[Sparse, Array], Array], *, stack: bool = True) -> Array:
-    """Products of a batch of sparse matrices with a batch of strided matrices, by one product of two
-    matrices.
+    """Products of batches of sparse and of strided matrices, by one product of two matrices.
 
     Along axes of the batch that s has, its matrices stand on a diagonal; along all other axes, the matrices
     of b stand beside each other. If b is a single matrix, the matrices of s stand below each other instead.

@@ -96,9 +96,7 @@ def _entries_at(x: Sparse, pattern: Pattern) -> Array:
 
 
 def _added(x: Sparse, pattern: CompressedPattern) -> Array:
-    """Entries at a CSR or CSC pattern of a COO value; its entries are not sorted, and repeated ones are
-    added.
-    """
+    """Entries at a CSR or CSC pattern of a COO value, without a sort; repeated entries are added."""
     at = pattern.find_coordinates(x.pattern.indices)
     is_stored = at >= 0
     if not is_stored.all():
@@ -109,8 +107,7 @@ def _added(x: Sparse, pattern: CompressedPattern) -> Array:
 
 
 def _placed(values: Array, at: Array, shape: Shape, is_held: bool) -> Any:
-    """Array of shape ``shape`` with ``values`` at the increasing positions ``at`` of its first axis, else
-    zeros.
+    """Array of shape ``shape`` with ``values`` at the increasing positions ``at`` of its first axis, else 0.
 
     If ``is_held`` is True, the result is a selection that leaves out the zeros.
     """
@@ -129,9 +126,7 @@ def _placed(values: Array, at: Array, shape: Shape, is_held: bool) -> Any:
 
 
 def _slices(x: Sparse, pattern: Pattern) -> Array:
-    """Entries of x, which has more sparse axes than ``pattern``, as a dense slice for each entry of the
-    pattern.
-    """
+    """Entries of x, which has more sparse axes than ``pattern``, as dense slices at the pattern."""
     k = pattern.ndim
     dense = x.shape[k : x.pattern.ndim]
     out = np.zeros((pattern.count, *dense, *x.dense_shape), x.dtype)
@@ -160,9 +155,7 @@ def values_of_box(op: Op, values: Values, params: Params) -> Any:
 
 
 def to_layout(x: Array, *, layout: str, blocksize: Blocks, dense_dim: int) -> Any:
-    """Sparse value of the nonzero entries of an array (blocks or slices that have one) in the layout
-    ``layout``.
-    """
+    """Sparse value, in the layout ``layout``, of an array's nonzero entries, or blocks or slices with one."""
     return convert(x, layout, blocksize, dense_dim)
 
 

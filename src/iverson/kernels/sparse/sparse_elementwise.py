@@ -60,9 +60,7 @@ def _is_zero_group(values: Sequence[LayoutValue | complex]) -> bool:
 
 
 def _is_zero_at_zero(op: Op, values: Values, params: Params) -> bool:
-    """True if all arrays are sparse or zero, and f is 0 where they all are 0, for the Python scalars of this
-    call.
-    """
+    """True if all arrays are sparse or zero, and f is 0 where they are, for the numbers of this call."""
     if any(hasattr(v, "shape") and not _may_be_zero(v) for v in values):
         return False
     if op.zero_preserving and all(hasattr(v, "shape") for v in values):
@@ -124,9 +122,7 @@ def _of_selections(kernel: Kernel, op: Op, values: Values, params: Params) -> An
 
 
 def _there(op: Op, values: Values, shape: Shape) -> Callable[[], Any] | None:
-    """Function for the condition (see `Sparse.there`) of an op's result on stored selections; None if not
-    known.
-    """
+    """Function for the condition (`Sparse.there`) of an op's result on stored selections; else None."""
     conditions = {k: v.there for k, v in enumerate(values) if isinstance(v, Sparse) and v.there is not None}
     zeros = {*conditions, *(k for k, v in enumerate(values) if type(v) is Zero)}
     groups = [g for g in op.groups(len(values)) if zeros.issuperset(g)]
@@ -144,8 +140,7 @@ def _there(op: Op, values: Values, shape: Shape) -> Callable[[], Any] | None:
 
 
 def _alike(op: Op, values: Values) -> tuple[Sparse | None, bool]:
-    """First sparse operand, or None if the operands do not fit it; and whether all operands are on its
-    pattern.
+    """First sparse operand (None if the operands do not fit it), and whether all operands are on its pattern.
 
     The others fit if they are numbers, or sparse values of its shape and number of sparse axes. No entry may
     be stored twice, but in a sum of terms on one pattern.
@@ -180,9 +175,7 @@ def _result_shape(op: Op, values: Values, params: Params) -> Shape:
 
 
 def _bounding(op: Op, values: Values, params: Params) -> tuple[Any, ...]:
-    """Groups of operands such that the result is 0 where all operands of one group are; empty if none is
-    known.
-    """
+    """Groups of operands such that the result is 0 where all operands of one group are; may be empty."""
     if params:
         return _bounding_of(op, values, params)
     # It follows from the numbers among the operands, and from the types of the others.
@@ -208,9 +201,7 @@ def _bounding_of(op: Op, values: Values, params: Params) -> tuple[Any, ...]:
 
 
 def _only_term(op: Op, values: Values, params: Params) -> Any:
-    """Operand x itself, if the op is ``x + 0`` or ``x - 0`` and x has the shape and dtype of the result; else
-    None.
-    """
+    """Operand x, if the op is ``x + 0`` or ``x - 0`` and x has the result's shape and dtype; else None."""
     if op.name not in ("add", "subtract"):
         return None
     k = 1 if type(values[0]) is Zero else 0
@@ -224,9 +215,7 @@ _PRODUCT = ((0,), (1,))
 
 
 def _product(op: Op, values: Values, shape: Shape, params: Params) -> Any:
-    """Product of two sparse operands that are broadcast to each other, of each pair of entries at the same
-    place.
-    """
+    """Product of two sparse operands that are broadcast to each other: of each pair of entries that meet."""
     a, b = (coalesced(sparse_only(v)) for v in values)
     at = [_stretched_coordinates(v, shape) for v in (a, b)]
     stored_axes = [_axes_held(v, shape) for v in (a, b)]
@@ -259,8 +248,7 @@ def _stretched_coordinates(v: Sparse, shape: Shape) -> Any:
 
 
 def _aligned(values: Values, shape: Shape, bounding: set[int]) -> list[Any]:
-    """Operands in which each sparse one with its number in ``bounding`` is brought to the shape of the
-    result.
+    """Operands; each sparse one with its number in ``bounding`` is brought to the shape of the result.
 
     These then store entries once and have the same number of sparse axes, the largest of any operand. All
     other operands are read at their entries later, and are returned unchanged.
@@ -282,8 +270,7 @@ def _filled(entries: Array, shape: Shape) -> Any:
 
 
 def _beside_others(op: Op, values: Values, params: Params) -> Any:
-    """Sum of sparse values with arrays or boxes, in one buffer; NotImplemented for all other ops and
-    operands.
+    """Sum of sparse values with arrays or boxes, in one buffer; NotImplemented for anything else.
 
     The result is strided if a term is an array. Without arrays it is a selection, which leaves out the
     entries that no pattern and no box contains.

@@ -29,8 +29,7 @@ PLAIN, TRANSPOSED, ADJOINT = "N", "T", "H"
 
 
 class Factors:
-    """LU factors of a matrix by SuperLU (P A Q = L U); of a batch, those of a matrix with the batch on its
-    diagonal.
+    """LU factors (P A Q = L U) by SuperLU, of a matrix or of a batch on the diagonal of one.
 
     entries : a copy of the stored entries that were factorised, in the pattern's order.
     """
@@ -57,9 +56,7 @@ class Factors:
 
 
 class _Known:
-    """The factors on one pattern: ``last`` keeps the newest alive, and ``held`` finds all that are still in
-    use.
-    """
+    """The factors on one pattern: ``last`` keeps the newest alive, ``held`` finds all that are in use."""
 
     __slots__ = ("held", "last")
 

@@ -27,8 +27,9 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The pattern of a Kronecker product, and the place in it of the product of entry p of a and entry q of
-    b.
+    """The pattern of a Kronecker product, and the place in it of each product of an entry of a and one of b.
+
+    Entries of a have numbers p, entries of b numbers q.
 
     counts : the number of entries of a and of b.
     at : the place by p and q, in memory with the longer of the two running fastest; None if the pattern has
@@ -117,9 +118,7 @@ def _all_entries(shape: Shape, layout: str) -> Pattern:
 
 
 def _layout(pattern: Pattern) -> str:
-    """Layout of a Kronecker product whose first sparse operand has ``pattern``: CSR or CSC if it has, else
-    COO.
-    """
+    """Layout of a Kronecker product whose first sparse operand has ``pattern``: CSR, CSC or COO."""
     plain = type(pattern) is CompressedPattern and pattern.blocks is None and pattern.ndim == 2
     return pattern.layout if plain else "coo"
 

@@ -51,9 +51,7 @@ def _threads(products: int) -> int | None:
 
 
 def rows_times_matrix(indptr: Array, indices: Array, values: Array, b: Array) -> Array:
-    """Product of a CSR matrix and b: ``out[i, j]`` is the sum over p of row i of ``values[p] b[indices[p],
-    j]``.
-    """
+    """Product of a CSR matrix and b: ``out[i, j]`` sums ``values[p] * b[indices[p], j]`` in row i."""
     from iverson.kernels.sparse import entry_loops
 
     out = np.empty((indptr.size - 1, b.shape[1]), values.dtype)
@@ -64,8 +62,9 @@ def rows_times_matrix(indptr: Array, indices: Array, values: Array, b: Array) ->
 
 
 def products_at_entries(indptr: Array, indices: Array, a: Array, b: Array) -> Array:
-    """Entries of ``a @ b.T`` at a CSR pattern: ``out[p]`` is the dot product of row i of a, where entry p is
-    in row i, and row ``indices[p]`` of b.
+    """Entries of ``a @ b.T`` at a CSR pattern.
+
+    For an entry p in row i, ``out[p]`` is the dot product of row i of a and row ``indices[p]`` of b.
     """
     from iverson.kernels.sparse import entry_loops
 

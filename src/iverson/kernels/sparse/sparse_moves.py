@@ -264,9 +264,7 @@ def sum(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("sum_of_stored")
 def sum_of_stored(op: Op, values: Values, params: Params) -> Any:
-    """Kernel of `sum_of_stored`, the sum of a cotangent: a selection that leaves out lines without stored
-    entries.
-    """
+    """Kernel of `sum_of_stored`: the sum of a cotangent as a selection, without lines that store no entry."""
     (x,), axis = values, params["axis"]
     total = sum(op, values, params)
     line_axes = tuple(k for k in range(x.pattern.ndim) if k not in axis)
@@ -291,9 +289,7 @@ def lines_with_entries(pattern: Pattern, axes: Shape) -> Array | None:
 
 
 def _line_sums(x: Sparse, axes: list[int], entries: Array) -> Array:
-    """Sums of ``entries`` (on x's pattern) for each index on the sparse axes ``axes``; these axes are
-    flattened.
-    """
+    """Sums of ``entries`` (on x's pattern) for each index on the sparse axes ``axes``, as a flat array."""
     if len(axes) == 1 and entries.ndim == 1 and sparse_slices.is_plain(x.pattern):
         pattern, across = x.pattern, axes[0] != x.pattern.axis
         n, m = pattern.shape if pattern.axis == 0 else pattern.shape[::-1]
@@ -390,9 +386,7 @@ def embedded(g: Sparse, key: Key, shape: Shape) -> Any:
 
 @sparse("gather")
 def gather(op: Op, values: Values, params: Params) -> Any:
-    """Kernel of `gather`, the read at index arrays: strided if they index all sparse axes, else sparse
-    slices.
-    """
+    """Kernel of `gather`: strided if the indices are on all sparse axes, else a sparse value of slices."""
     x, *indices = values
     axes = params["axes"]
     if not is_sparse(x) or any(not is_strided(i) for i in indices):
@@ -447,9 +441,7 @@ def scatter_add(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("concat")
 def concat(op: Op, values: Values, params: Params) -> Any:
-    """Kernel of `concat` for sparse values and zeros: the stored entries of all operands, shifted to their
-    places.
-    """
+    """Kernel of `concat` for sparse values and zeros: all stored entries, shifted to their places."""
     if not all(is_sparse(v) or type(v) is Zero for v in values):
         return NotImplemented
     axis = params["axis"]

@@ -127,8 +127,7 @@ def _sparse_times(a: Sparse, b: Sparse, dtype: DTypeLike) -> Any:
 
 
 def _csr_product(lhs: csr_array, rhs: csr_array) -> tuple[Array, Array, Array]:
-    """Row starts, columns and entries of the product of two SciPy matrices in CSR; entries of a row are in
-    order.
+    """Row starts, columns and entries of the product of two SciPy matrices in CSR; columns are in order.
 
     SciPy's loop leaves out entries whose terms add up to 0. Here they are stored: which entries a product has
     follows from patterns, as it does for all other ops.
@@ -159,8 +158,7 @@ def _csr_product(lhs: csr_array, rhs: csr_array) -> tuple[Array, Array, Array]:
 
 
 def _meeting(a: Sparse, b: Sparse) -> tuple[Any, Any]:
-    """Smaller matrices with the same product: only the columns of a, and rows of b, at which b's row is not
-    empty.
+    """Smaller matrices with the same product: columns of a and rows of b for which the row of b is not empty.
 
     The extent that they share may be far larger than the number of entries.
     """
@@ -200,9 +198,7 @@ class _Matrices(entry_rules.StoredMatrices):
     """The operations of `entry_rules` on sparse values and arrays."""
 
     def times(self, s: Sparse, b: Array) -> Array:
-        """Product of sparse and strided matrices by rows: in a compiled loop if that pays, else in SciPy's
-        loops.
-        """
+        """Product of sparse and strided matrices by rows: in a compiled loop if it pays, else in SciPy's."""
         if not len(s.shape) == b.ndim == 2:
             return sparse_batches.times(s, b, self.times)
         width, count = b.shape[1], s.pattern.count
@@ -270,9 +266,7 @@ def _is_again(pattern: Pattern, fact: str) -> bool:
 
 
 def _times_unsorted(s: Sparse, b: Array) -> Array:
-    """Product of a COO matrix and b, entry by entry as they are stored: repeated entries are not added up
-    first.
-    """
+    """Product of a COO matrix and b, entry by entry as stored: repeated entries need not be added first."""
     (rows, columns), width = s.pattern.indices, b.shape[1]
     if work.active.count:
         _report(s.pattern.count * width)
@@ -338,8 +332,7 @@ def sampled_product(a: Array, b: Array, *, pattern: Pattern) -> Array:
 @sparse("sampled_product")
 @register("sampled_product", Box)
 def sampled_sparse(op: Op, values: Values, params: Params) -> Any:
-    """Kernel of `sampled_product` for a sparse factor or a box: only the terms of stored entries are
-    computed.
+    """Kernel of `sampled_product` for sparse factors: only the terms of stored entries are computed.
 
     A box is made strided.
     """
@@ -438,9 +431,7 @@ def solved(
 
 @sparse("solve")
 def solve(op: Op, values: Values, params: Params) -> Any:
-    """Kernel of `solve`, by SuperLU: the factors serve later solves with the same matrix, or with its
-    transpose.
-    """
+    """Kernel of `solve`, by SuperLU: its factors serve later solves, also with the transpose."""
 
     def each(a: Sparse) -> Callable[..., Any]:
         factors, how = factors_for(a, zeros_like_result(op, values, params).dtype)
@@ -487,9 +478,7 @@ def _parity(order: Array) -> int:
 
 
 def factors_for(a: Sparse, dtype: DTypeLike, operation: str = "solve") -> tuple[Factors, str]:
-    """Factors of a matrix, or of a batch of them, for a solve in ``dtype``, and the argument ``how`` of their
-    solve.
-    """
+    """Factors of a matrix or a batch for a solve in ``dtype``, and ``how`` to call `Factors.solve`."""
     return factors_of(a, dtype, lambda: to_scipy(sparse_batches.on_diagonal(a), "csc"), operation)
 
 

@@ -99,8 +99,9 @@ def _lines_of(pattern: Pattern, axis: Shape) -> Lines:
 
 
 def _of_keys(keys: Array, length: int, axes: Shape, extents: Shape) -> Lines:
-    """Lines of length ``length``, from a key for each entry: the address of its line times the length, plus
-    its place.
+    """Lines of length ``length``, from a key for each entry.
+
+    The key is the address of the entry's line times the length, plus its place in the line.
 
     axes, extents : as in `Lines`.
     """
@@ -239,8 +240,7 @@ def segment_max(op: Op, values: Values, params: Params) -> Any:
 
 @sparse("extremum_shares")
 def extremum_shares(op: Op, values: Values, params: Params) -> Any:
-    """Kernel of `extremum_shares`: 1/n for the n entries that attain the extremum of their line, 0 for
-    others.
+    """Kernel of `extremum_shares`: 1/n for the n entries that attain the extremum of their line, else 0.
 
     A line in which zeros that are not stored attain it is stored as a whole. If these lines are too many, the
     result is dense, with a warning.
@@ -291,9 +291,7 @@ def extremum_shares_at(op: Op, values: Values, params: Params) -> Any:
 
 
 def _shares(x: Sparse, axis: Shape, largest: bool) -> tuple[Lines, Array, Array]:
-    """Lines that store an entry, their extrema, and for each line the share of an entry that attains the
-    extremum.
-    """
+    """Lines that store an entry; for each its extremum, and the share of an entry that attains it."""
     lines = lines_of(x.pattern, axis)
     return lines, *shares(LinesOfEntries(lines, x.dtype), x.entries[lines.order], largest)
 

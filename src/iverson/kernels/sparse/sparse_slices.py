@@ -119,8 +119,7 @@ def concat(values: list[Sparse], axis: int, shape: Shape, dtype: DTypeLike) -> A
 
 
 def lines(x: Sparse, chosen: Array, axis: int) -> Any:
-    """Rows (axis 0) or columns (1) with the numbers ``chosen``, in this order, as the first axis of the
-    result.
+    """Rows (axis 0) or columns (axis 1) of x with the numbers ``chosen``, as the first axis of the result.
 
     Equal numbers give the same pattern while it lives.
     """
@@ -148,11 +147,10 @@ def lines(x: Sparse, chosen: Array, axis: int) -> Any:
 
 
 def put_lines(g: Sparse, chosen: Array, axis: int, shape: Shape, held: bool = False) -> Any:
-    """Adjoint of `lines`: entries of g, on a pattern that `lines` made, added at the positions that they come
-    from.
+    """Adjoint of `lines`: the entries of g, added at the positions from which they come.
 
-    The result is on the pattern that `lines` read or, if ``held`` is True, on the part of it that was read.
-    It is NotImplemented for all other patterns and arguments.
+    The pattern of g is one that `lines` made. The result is on the pattern that `lines` read or, if ``held``
+    is True, on the part of it that was read. It is NotImplemented for all other patterns and arguments.
 
     chosen, axis : the arguments of `lines`.
     shape : of the matrix that `lines` read.
@@ -195,8 +193,9 @@ def _diagonal(pattern: CompressedPattern, offset: int) -> tuple[CooPattern, Arra
 
 
 def embedded(pattern: Pattern, offset: int, shape: Shape) -> CooPattern:
-    """Pattern of matrices of shape ``shape`` with the last axis of ``pattern`` on a diagonal; ``pattern``
-    keeps it.
+    """Pattern of matrices of shape ``shape`` that have the last axis of ``pattern`` on a diagonal.
+
+    It is kept on ``pattern``.
     """
     result: CooPattern = pattern.once(("embedded", offset, shape), lambda: _embedded(pattern, offset, shape))
     return result

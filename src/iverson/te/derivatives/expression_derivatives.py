@@ -93,9 +93,7 @@ def _chosen(cotangent: Guarded) -> Guarded:
 
 
 def _opposite(a: Guards, b: Guards) -> Expr | None:
-    """Condition on data that holds under the guards ``a`` and fails under ``b``; None unless they are
-    opposites.
-    """
+    """Condition on data that holds under guards ``a`` and fails under guards ``b``; None if there is none."""
     for single, opposites in ((a, b), (b, a)):
         if len(single) == 1 and opposites and all(depends_on_data([c]) for c in (*single, *opposites)):
             (c,) = single
@@ -112,9 +110,7 @@ def _merged(cotangent: Guarded, dtype: DType) -> Guarded:
 
 
 def _shares(node: Expr, g: Expr) -> list[tuple[Expr, Guards, Expr]]:
-    """Contributions of a node's cotangent ``g`` to those of its operands: (operand, additional guards,
-    value).
-    """
+    """Contributions of a node's cotangent ``g`` to its operands: (operand, additional guards, value)."""
     if isinstance(node, Select):
         c = node.condition
         return [
@@ -156,9 +152,7 @@ def _arguments(node: Apply) -> list[Any]:
 
 
 def cast_cotangent(g: Expr, dtype: DType) -> Expr:
-    """Cotangent ``g`` cast to ``dtype``, the dtype of its primal value; of a complex g, the real part if that
-    is real.
-    """
+    """Cotangent ``g`` cast to ``dtype``, that of its primal value; its real part, if only g is complex."""
     if g.dtype.kind == "c" and dtype.kind != "c":
         g = apply("real", g)
     return cast(g, dtype)

@@ -81,9 +81,7 @@ def _with_rewrites(output: Tensor) -> list[Tensor | Recurrence]:
 
 
 def _tangents(s: Statement, tangent_of: Mapping[Tensor, Tensor]) -> list[Statement]:
-    """Statements that add up the tangent of the tensor that ``s`` writes, one for each read with a known
-    tangent.
-    """
+    """Statements for the tangent of the tensor that ``s`` writes: one for each read with a known tangent."""
     result = []
     for read in reads_of([s.body]):
         if not is_inexact(read) or read.tensor not in tangent_of:

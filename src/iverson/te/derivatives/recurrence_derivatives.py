@@ -69,8 +69,7 @@ def adjoint_recurrence(
     adjoints: Adjoints,
     label: str,
 ) -> tuple[dict[Compute, Compute], list[tuple[Tensor, Statement, Compute]]]:
-    """Cotangents of the members, which a new recurrence computes, and contributions to cotangents of other
-    tensors.
+    """Cotangents of the members, computed by a new recurrence, and contributions to other tensors.
 
     A contribution is (tensor, statement, member from which it comes).
 

@@ -189,8 +189,7 @@ class _Reverse:
                 self.step(active[0], [d for d in self.dependencies(active[0]) if d in relevant])
 
     def steps(self, recurrence: Recurrence, active: Sequence[Tensor], relevant: set[Tensor]) -> None:
-        """Step back through a whole recurrence: from its members with cotangents to the tensors that it
-        reads.
+        """Step back through a recurrence: from its members with cotangents to the tensors that it reads.
 
         active : the members that have a cotangent and on which a target depends.
         relevant : the tensors whose cotangents are needed.
@@ -261,8 +260,7 @@ class _Reverse:
         self.parts.setdefault(d, []).extend(linked_parts)
 
     def checked(self, result: Tensor, dep: Tensor, argument: str) -> Tensor:
-        """Return ``result``, a cotangent of ``dep`` that a user's function gave, if it is a tensor of the
-        right shape.
+        """Return ``result``, a cotangent of ``dep`` from a user's function; an error if its shape is wrong.
 
         argument : the name of the argument with that function, for errors.
         """
@@ -324,10 +322,10 @@ def _units_below(outputs: Sequence[Tensor], dependencies: Callable[[Tensor], lis
 def adjoint_statements(
     statement: Statement, head: Tensor | None, batch: Sequence[Extent], targets: Iterable[Tensor]
 ) -> Iterator[tuple[Tensor, Statement]]:
-    """Pairs (tensor, statement that adds to its cotangent), for each read of a target and set of guards on
-    indices.
+    """Pairs (tensor, statement that adds to its cotangent), for each read of a target.
 
-    Guards on data exclude no points: they become selects, which one pass over the domain adds up.
+    There is one for each set of guards on indices of the read. Guards on data exclude no points: they become
+    selects, which one pass over the domain adds up.
 
     head : the cotangent of the tensor that the statement writes, of shape batch + out.shape; None for the
         Kronecker delta.
@@ -362,8 +360,7 @@ def adjoint_statements(
 
 
 def _by_value(adjoint: Statement, tensor: Compute, s: Statement) -> Statement:
-    """Let the statement ``adjoint`` read the value that ``s`` computes, if that is expensive to compute
-    again.
+    """Let the statement ``adjoint`` read the value that ``s`` computes, if computing it again is expensive.
 
     ``Y = exp(x)  ->  dx = g Y``, and ``T[i] = sum_k exp(x[i, k] - m[i])  ->  dm[i] = -g[i] T[i]``.
 
@@ -416,9 +413,7 @@ def _copy(tensor: Tensor) -> Statement:
 
 
 def _as_tensors(value: Tensor | Sequence[Tensor], argument: str) -> list[Tensor]:
-    """List of the tensors in ``value``, which must be one or several floating tensors; else an error is
-    raised.
-    """
+    """List of the tensors in ``value``, one or several; an error if they are not floating tensors."""
     tensors: list[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
     for t in tensors:
         if not isinstance(t, Tensor):
@@ -438,7 +433,7 @@ def _as_tensors(value: Tensor | Sequence[Tensor], argument: str) -> list[Tensor]
 def _heads(
     outputs: list[Tensor], head: Tensor | Sequence[Tensor | None] | None
 ) -> list[Tensor | None] | None:
-    """List with the cotangent of each output, or None in its place; None if ``head`` is None.
+    """List with the cotangent (or None) of each output; None if ``head`` is None.
 
     Raises an error unless there is one cotangent per output, each of shape batch + output.shape with one
     batch.

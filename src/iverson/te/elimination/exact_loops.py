@@ -54,9 +54,7 @@ def exact_loops(axes: Sequence[Var], constraints: Sequence[Constraint]) -> tuple
 def components(
     axes: Sequence[Var], constraints: Sequence[Constraint]
 ) -> list[tuple[list[Var], list[Constraint]]]:
-    """Groups of axes that constraints tie together, each as (axes, constraints); axes without any are left
-    out.
-    """
+    """Groups of axes that constraints tie together, each as (axes, constraints); free axes are in none."""
     groups = tied_together(constraints, lambda c: [a for a, _ in c.form.terms])
     return [([v for v in axes if v in tied], tied_constraints) for tied, tied_constraints in groups]
 
@@ -101,8 +99,7 @@ def _nested(
     chains: dict[Var, Chain],
     parts: list[tuple[list[Var], list[Constraint]]],
 ) -> Walk:
-    """One nest over all axes in their order; a guard is directly inside the innermost loop on which it
-    depends.
+    """One nest over all axes in their order; a guard is as far out as the loops on which it depends allow.
 
     chains : for each axis in a group (an element of ``parts``), the loops of this group.
     """

@@ -13,8 +13,7 @@ from iverson.te.ir.ragged_axes import bounds_in
 
 
 def together(statements: Sequence[Statement]) -> tuple[tuple[Statement, ...], dict[Tensor, Tensor]]:
-    """Statements without each extremum that another statement finds with its position, and a map of these
-    tensors.
+    """Statements with each extremum and its position found by one statement, and a map of their tensors.
 
     The map is from the tensor of positions to the tensor of extrema; one statement now writes both.
 
@@ -33,9 +32,7 @@ def together(statements: Sequence[Statement]) -> tuple[tuple[Statement, ...], di
 
 
 def _is_position_of(place: Statement, value: Statement) -> bool:
-    """True if ``place`` finds the positions of the extrema of ``value``, for all entries and over the same
-    points.
-    """
+    """True if ``place`` finds the positions of all extrema of ``value``, over the same points."""
     domains = place.domain, value.domain
     return (
         place.combine == f"arg{value.combine}"

@@ -30,10 +30,9 @@ MERGED = 12
 
 
 def as_box(s: Statement) -> Statement:
-    """The statement with its guarded box in place of its walk, if it is a gather whose domain nearly fills
-    the box.
+    """The statement with its guarded box in place of its walk, if its domain nearly fills the box.
 
-    Any other statement is returned unchanged.
+    This is done for gathers only. Any other statement is returned unchanged.
     """
     if not s.walk or s.strategy != "gather" or s.combine not in ("sum", "prod", "max", "min"):
         return s

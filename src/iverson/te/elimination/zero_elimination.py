@@ -165,9 +165,7 @@ def _leaves_few(condition: Expr, domain: Domain) -> bool:
 
 
 def plan(statement: Statement) -> Statement:
-    """The statement with its strategy, the reason for it, and a walk or a box that is no larger than
-    necessary.
-    """
+    """The statement with its strategy, the reason for it, and a walk or a box as small as possible."""
     if is_ragged(statement) and statement.walk is None:
         return _ragged(statement)
     result = _planned(statement)
@@ -184,9 +182,7 @@ def _is_nowhere(s: Statement) -> bool:
 
 
 def _ragged(s: Statement) -> Statement:
-    """Plan of a statement with an axis whose bounds depend on data: output axes first, if their bounds do
-    not.
-    """
+    """Plan of a statement with axes whose bounds depend on data; output axes first, if theirs do not."""
     first = _own_axes_first(s)
     if (
         first is None
@@ -198,9 +194,7 @@ def _ragged(s: Statement) -> Statement:
 
 
 def _narrowed(s: Statement) -> Statement:
-    """The statement with smaller ranges for the axes that are not written: those in which its conditions can
-    hold.
-    """
+    """The statement with axes that are not written cut to the ranges in which its conditions can hold."""
     constraints = [c for e in s.domain.where for c in constraints_of(e) or ()]
     output_axes = set(variables(s.write))
     new: dict[Expr, Expr] = {}
@@ -214,9 +208,7 @@ def _narrowed(s: Statement) -> Statement:
 
 
 def _planned(statement: Statement) -> Statement:
-    """The statement with its strategy, the reason for it, and its walk; without a walk if isl does not give
-    one.
-    """
+    """The statement with its strategy, the reason for it, and its walk, if isl gives one."""
     if is_symbolic(statement) and statement.walk is None:
         result = _for_all_sizes(statement)
         if result is not None:
@@ -507,9 +499,7 @@ def _substituted(
     where: Iterable[Expr],
     write: tuple[Expr, ...],
 ) -> Statement:
-    """The statement over ``axes`` with the keys of ``new`` replaced, conditions ``where`` and write
-    ``write``.
-    """
+    """The statement over ``axes`` with the keys of ``new`` replaced, and with other conditions and write."""
     mapped = replace(s, domain=Domain(axes, tuple(where))).mapped(replacing(new))
     result = simplified(replace(mapped, write=write))
     assert same(result.write, write)

@@ -31,10 +31,10 @@ Piece = tuple[Expr, ...]  # conditions that all hold
 
 
 def disjoint(conditions: Sequence[Expr]) -> list[Piece] | None:
-    """Disjoint convex pieces of the points at which all conditions hold; none of them if there is no such
-    point.
+    """Disjoint convex pieces that together are the points at which all conditions hold.
 
-    The result is None if a condition cannot be split into such pieces, or into too many.
+    There are none if a condition holds nowhere. The result is None if a condition cannot be split into such
+    pieces, or if they would be too many.
 
     >>> from iverson.te.ir.expressions import Var
     >>> i = Var("i", 0, 9)
@@ -132,9 +132,7 @@ def index_cases(indices: Sequence[Expr]) -> list[tuple[Piece, tuple[Expr, ...]]]
 
 
 def _first_choice(indices: Sequence[Expr]) -> tuple[Expr, Expr, Expr, Expr] | None:
-    """First choice in the indices, as (node, condition, value if it holds, value if not); None if there is
-    none.
-    """
+    """First choice in the indices: (node, condition, value if it holds, value if not); None without any."""
     for node in postorder(indices):
         if node.dtype.kind not in "iu" or depends_on_data([node]):
             continue

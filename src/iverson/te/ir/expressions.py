@@ -197,8 +197,7 @@ class Placeholder(Tensor):
 
 
 def as_index(value: ExprLike, operation: str) -> Expr:
-    """Expression of an integer ``value``, cast to int64, for use as an index; else an ArgumentTypeError is
-    raised.
+    """Expression of an integer ``value``, cast to int64; ArgumentTypeError if it is no integer.
 
     operation : the name of the tensor that is read, for the error.
     """

@@ -29,9 +29,7 @@ def in_single(program: Program) -> Program:
 
 
 def _widened(program: Program) -> Iterator[Statement]:
-    """Statements of the program in float32; a sum into a half-precision tensor has a float32 tensor for its
-    total.
-    """
+    """Statements in float32; sums into a tensor of half precision get a float32 tensor for their total."""
     for tensor, group in groupby(program.statements, key=lambda s: s.tensor):
         statements = [_computed(s) for s in group]
         if not dtypes.is_half(tensor.dtype) or all(s.combine == "assign" for s in statements):

@@ -217,8 +217,7 @@ def _range_of(atom: Expr, ranges: Mapping[Expr, Interval] | None) -> Interval:
 
 
 def _range_of_data(read: Read) -> Interval:
-    """Bounds of an entry of a tensor; infinite unless the tensor contains positions that an argmax or so
-    finds.
+    """Bounds of an entry that is read; infinite, unless the tensor has positions that an argmax finds.
 
     Such a position is one of the values of its axis, or -1 if there may be no point.
     """
@@ -254,7 +253,7 @@ class Constraint:
 
 
 def constraints_of(condition: Expr) -> list[Constraint] | None:
-    """Constraints on pure forms whose conjunction is ``condition``; None if there are none such."""
+    """Constraints on pure forms whose conjunction is ``condition``; None if it is no such conjunction."""
     result: list[Constraint] = []
     for part in conjuncts(condition):
         constraint = _constraint(part)

@@ -188,9 +188,7 @@ def _at_sizes(statement: Statement, sizes: Mapping[Expr, int]) -> Statement:
 
 
 def wrong_bound(statement: Statement, values: Values, sizes: Mapping[Expr, int]) -> BadBound | None:
-    """First bound, read from data, that is outside of its axis' range; None if there is none, or data are
-    missing.
-    """
+    """First bound from data outside of its axis' range; None if there is none, or data are missing."""
     bound_statement = _at_sizes(statement, sizes)
     if not is_ragged(bound_statement) or any(
         r.tensor not in values for r in reads_of(bound_statement.domain.where)

@@ -263,7 +263,8 @@ class Statement:
     """``out[write(p)] (combine)= body(p) for p in domain``; see the grammar above.
 
     ``out`` is None only before the statement belongs to a Compute. If the statement is a contribution to a
-    cotangent, ``summand`` is the sum of all contributions of the same tensor, as a tensor.
+    cotangent, ``summand`` is a tensor: the sum of all contributions that come from the same tensor as this
+    one.
     """
 
     out: Compute | None
@@ -292,9 +293,7 @@ class Statement:
         return (*self.write, self.body, *self.domain.where, *extra)
 
     def mapped(self, f: Callable[[Expr], Expr], axes: tuple[Var, ...] | None = None) -> Statement:
-        """The statement with ``f`` of each of its expressions, over ``axes`` if given; its walk stays as it
-        is.
-        """
+        """The statement with ``f`` of each expression but its walk's, over ``axes`` if given."""
         domain = Domain(self.domain.axes if axes is None else axes, tuple(map(f, self.domain.where)))
         place = None if self.position is None else f(self.position)
         return replace(
@@ -413,9 +412,7 @@ def tensors_below(outputs: Iterable[Tensor]) -> list[Tensor]:
 
 
 def units_below(outputs: Iterable[Tensor]) -> list[Tensor | Recurrence]:
-    """All units on which the outputs depend, producers first: tensors, and recurrences in place of their
-    members.
-    """
+    """All units (tensors, or recurrences for their members) on which the outputs depend, producers first."""
     return producers_first(map(unit_of, outputs), _read_by)
 
 
@@ -426,8 +423,7 @@ def rebuilt(
     new_tensors: MutableMapping[Tensor, Tensor],
     statement: Callable[[Statement], Statement],
 ) -> None:
-    """Add to ``new_tensors`` new members of a recurrence, over another axis and with other shapes and
-    statements.
+    """Add to ``new_tensors`` members of a new recurrence, over another axis, for those of ``recurrence``.
 
     shape : the new shape of a member.
     statement : the new form of a statement. It may use ``new_tensors``, which contains the new members.

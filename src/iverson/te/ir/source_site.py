@@ -23,8 +23,7 @@ def user_line() -> str:
 
 
 def operation(function: str, name: str = "") -> str:
-    """Name of an operation for error messages: the function, the name of the defined tensor, and the user's
-    line.
+    """Name of an operation for errors: the function, the name of the defined tensor, and the user's line.
 
     Raises ArgumentTypeError if ``name`` is no string.
     """

@@ -96,8 +96,7 @@ def _in_one(a: Tensor, b: Tensor) -> bool:
 
 
 def check_step(s: Statement) -> None:
-    """Raise an error unless a statement of a recurrence writes its own step, and reads earlier steps or
-    members.
+    """Raise an error unless a recurrence's statement writes its own step and reads earlier steps or members.
 
     Steps that data determine, and totals, which have no steps, are not checked (`nodes`, "Meaning").
     """
@@ -123,9 +122,7 @@ def check_step(s: Statement) -> None:
 
 
 def check_walk(s: Statement, walk: tuple[Walk, ...]) -> None:
-    """Raise an error unless a walk has variables only inside their loops, and a value for each axis at each
-    point.
-    """
+    """Raise an error unless variables of a walk are inside their loops and points have all axes."""
     pending: list[tuple[Walk, frozenset[Var]]] = [(item, frozenset()) for item in walk]
     while pending:
         item, bound = pending.pop()
@@ -149,9 +146,7 @@ def check_walk(s: Statement, walk: tuple[Walk, ...]) -> None:
 
 
 def check_node(node: Expr) -> None:
-    """Raise an error unless the operands of a node have one dtype, and its indices the right number and
-    dtype.
-    """
+    """Raise an error unless a node has operands of one dtype, and int64 indices, one for each axis."""
     wrong = ""
     if isinstance(node, Apply):
         dtypes = {a.dtype for a in node.args}
@@ -293,9 +288,7 @@ def unproven_reads(statement: Statement) -> list[tuple[Read, int]]:
 
 
 def unproven_writes(statement: Statement) -> list[int]:
-    """Axes on which the index of the write is not proven to be inside; these are checked when the program
-    runs.
-    """
+    """Axes on which the index of the write is not proven to be inside; they are checked at run time."""
     where = Guards(statement.domain.where)
     return [
         axis

@@ -59,8 +59,7 @@ def _integer_rows(forms: Iterable[Affine], determined: set[Expr]) -> list[Row]:
 
 
 def _digits(row: Row) -> list[Expr]:
-    """The atoms of a row, which its value determines if each coefficient exceeds the range of all smaller
-    terms.
+    """The atoms of a row whose value determines them: each coefficient exceeds the range of smaller terms.
 
     Otherwise the result is [].
     """

@@ -184,8 +184,7 @@ def _of_product(tensor: Compute, s: Statement) -> Statement:
 
 
 def _of_scattered_product(tensor: Compute, s: Statement) -> Statement:
-    """Statement for a scattered product, which reads the ends of chains of partial products, one chain per
-    entry.
+    """Statement for a scattered product, which reads the last product of a chain for each entry.
 
     A recurrence computes the chains. It has the axes of `_lanes` as they are, and one axis for all others.
     """

@@ -373,9 +373,7 @@ def _at_step(s: Statement, axis: Var, places: Mapping[Tensor, int], site: str) -
 
 
 def _place(s: Statement, axis: Var, t: Compute, site: str) -> int:
-    """Position of the step among the indices that a tensor's statement writes; an error unless it occurs
-    once.
-    """
+    """Position of the step among the indices that a statement writes; an error unless it occurs once."""
     places = [k for k, w in enumerate(s.write) if w is axis]
     if len(places) != 1:
         raise ArgumentError(

@@ -62,8 +62,7 @@ def staged(body: Expr, name: str, operation: str, where: Sequence[Expr] = (), *,
 
 
 def _check_box(axes: Sequence[Var], conditions: Sequence[Expr], node: Reduce, operation: str) -> None:
-    """Raise ArgumentError for a reduction that would get an entry for each point of a box of which few are
-    needed.
+    """Raise ArgumentError for a reduction as a tensor of a whole box of which few entries are needed.
 
     axes : the axes of the new tensor.
     conditions : the bounds of ragged axes.

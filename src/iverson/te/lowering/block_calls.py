@@ -104,9 +104,7 @@ class Blocked:
         operation: str = "te",
         names: Sequence[str] | None = None,
     ) -> tuple[Array, ...]:
-        """Outputs for arrays in the order of ``program.inputs``; the other arguments are those of a
-        `Lowered`.
-        """
+        """Outputs for arrays in the order of ``program.inputs``; other arguments are those of a `Lowered`."""
         arrays: dict[Tensor, Array] = dict(zip(self.program.inputs, map(np.asarray, inputs), strict=True))
         name_of = dict(zip(self.program.inputs, names or (), strict=False))
 
@@ -230,8 +228,7 @@ class _Making:
         return replace(new, write=write, summand=None)
 
     def _read(self, old: Read, indices: tuple[Expr, ...], v: Var, block_axis: Var) -> Expr:
-        """Read in a block that corresponds to ``old``: of a tensor of the block, or of (a block of) an
-        outside tensor.
+        """Read in a block, in place of ``old``: of a tensor of the block or from outside, or a block of that.
 
         indices : the new indices.
         v, block_axis : the axis of blocks, and the axis in its place.

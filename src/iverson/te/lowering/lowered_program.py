@@ -171,9 +171,7 @@ class Lowered:
 
     @cached_property
     def whole(self) -> OneCall | None:
-        """The whole program as one native call; None if calls of its steps are better. Equal programs share
-        it.
-        """
+        """The program as one native call, shared by equal programs; None if calls of its steps are better."""
         if "whole" not in self._once:
             self._once["whole"] = self._as_one_call()
         return self._once["whole"]

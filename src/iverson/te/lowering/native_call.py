@@ -152,9 +152,7 @@ class Steps:
         )
 
     def product(self, p: blas_contraction.Product) -> bool:
-        """Add a product of BLAS and return True; False if BLAS does not take the arrays in their memory
-        order.
-        """
+        """Add a product of BLAS; False if BLAS does not take the arrays in their memory order, else True."""
         out = _matrices(self.view(p.out), p.out_axes)
         lhs = _matrices(self.view(p.left), p.left_axes)
         rhs = _matrices(self.view(p.right), p.right_axes)
@@ -168,8 +166,9 @@ class Steps:
         return True
 
     def phase(self, phase: Stmt) -> None:
-        """Add a nest for a phase. A buffer that no step wrote before is an output of the nest, which never
-        reads it first.
+        """Add a nest for a phase. A buffer that no step wrote before is an output of the nest alone.
+
+        The nest reads nothing from such a buffer that it has not written.
         """
         stores: dict[str, Buffer] = {}
         loads: dict[str, Buffer] = {}

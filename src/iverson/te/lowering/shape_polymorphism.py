@@ -103,9 +103,7 @@ class AnyShape:
         return general.at(extents, program, reads)
 
     def _more_general(self, program: Program) -> ForShapes | None:
-        """Program for all shapes so far; None if there is none, or its code would be worse than that for a
-        shape.
-        """
+        """Program for all shapes so far; None if there is none, or if its code would be worse."""
         extents, sizes = _as_sizes(self._seen)
         try:
             inputs, outputs = self._build(extents)

@@ -144,8 +144,7 @@ class _Lowering:
         return self.buffers[t]
 
     def _share(self) -> None:
-        """Assign buffers to temporaries; a buffer that is read no more is used again for a temporary of its
-        kind.
+        """Assign buffers to temporaries; one that is no longer read serves the next temporary of its kind.
 
         Indices (integers) keep buffers of their own: their values are checked before a kernel runs.
         """
@@ -207,9 +206,7 @@ class _Lowering:
         return [Run(with_rows(s.kernel, row_names)) if isinstance(s, Run) else s for s in self.steps]
 
     def _flush(self) -> None:
-        """Add a kernel of all phases so far to the steps, or one for each phase if the program is part of
-        another.
-        """
+        """Add a kernel of all phases so far to the steps; one for each phase, if the program is not alone."""
         unread = self._unread()
         phases, self.phases = [without(p, unread) if unread else p for p in self.phases], []
         for group in [by_rows(phases)] if self.alone else [[p] for p in phases]:
@@ -239,9 +236,7 @@ class _Lowering:
         return Kernel("te", tuple(final.values()), kernel_phases, tuple(sorted(sizes)))
 
     def _unread(self) -> set[str]:
-        """Names of the buffers of temporaries that are stored and never loaded: readers use the values
-        directly.
-        """
+        """Names of temporaries' buffers that are stored and never loaded: readers use the values directly."""
         stored_names: set[str] = set()
         loaded_names: set[str] = set()
         for s in nodes.statements(tuple(self.phases)):
@@ -274,8 +269,7 @@ class _Lowering:
         return True
 
     def _product(self, task: Task) -> blas_contraction.Product | SomeProduct | None:
-        """Product of BLAS for a task, if the task is one at the sizes or, if they are not bound, at typical
-        ones.
+        """Product of BLAS for a task, if it is one at the bound sizes, or else at typical sizes.
 
         Otherwise the result is None.
         """

@@ -54,9 +54,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Dependence of a written entry on an entry that is read, at the points of a box that satisfy
-    constraints.
-    """
+    """Dependence of a written entry on an entry that is read, at points of a box that satisfy constraints."""
 
     read: Access
     written: Access
@@ -78,8 +76,7 @@ def links_of(program: Program) -> list[Link]:
 
 
 def through(link: Link, source: Access, region: Region, target: Access) -> Region | None:
-    """Region of the entries of ``target`` at points where ``source`` is in ``region``; None if there are
-    none.
+    """Region of the entries of ``target`` at points where ``source`` is in ``region``; None if it is empty.
 
     source, target : the two accesses of the link, in either direction.
     """
@@ -159,9 +156,7 @@ class Place:
         return np.array_equal(self.turn, other.turn) and np.array_equal(self.offset, other.offset)
 
     def moved(self, array: NDArray, shape: Shape) -> np.ndarray[Any, Any]:
-        """Array of shape ``shape`` with the source of each entry in ``array``; any entry if there is no
-        source.
-        """
+        """Array of shape ``shape``, in which each entry is its source in ``array``; any entry without one."""
         rank = len(shape)
         if array.shape == shape and self.same(Place(np.eye(rank, dtype=int), np.zeros(rank, int))):
             return array
@@ -196,9 +191,7 @@ def single_place(links: Iterable[Link], source: Tensor, result: Tensor) -> Place
 
 
 def _place(link: Link) -> Place | None:
-    """Relation of the read to the written tensor; None if several points may write an entry, or if data
-    matter.
-    """
+    """Relation of the read to the written tensor; None if data or several points decide on an entry."""
     axes: dict[Any, tuple[int, int, int]] = {}  # by variable: a dimension, a sign and an offset
     for d, (form, n) in enumerate(zip(link.written.forms, link.written.shape, strict=True)):
         if len(form.terms) > 1 or (not form.terms and n > 1):
@@ -292,8 +285,9 @@ class IndexMaps(EntryMap):
         out: Shaped,
         params: Params,
     ) -> Any:
-        """Smallest regions of the results known to contain all entries that depend on ``demands`` of the
-        inputs.
+        """Smallest regions of the results known to contain all entries that depend on demanded ones.
+
+        demands : the entries of the inputs.
         """
         regions = tuple(
             None if need is NOTHING else hull(need, getattr(x, "shape", ()))
@@ -311,8 +305,6 @@ class IndexMaps(EntryMap):
         return self._maps(inputs, params).preimage(hull(where, out.shape))[i]
 
     def relation(self, call: Call, i: int) -> Relation:
-        """Relation of input i to the result: the entries read at the points of each statement, one after the
-        other.
-        """
+        """Relation of input i to the result: the entries read at the points of each statement, in order."""
         maps = self._maps(call.inputs, call.params)
         return relation_of(maps.program, maps.inputs, call.inputs, i, call.result)

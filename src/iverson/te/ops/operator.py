@@ -422,8 +422,9 @@ class Expression:
         return F.embed(ct, key=part.region.slices, shape=shape)
 
     def _part(self, /, *given: Placeholder, **params: Constant) -> Tensor:
-        """Entries of the result in a box, which the last placeholder gives by its shape ``(*start + 1,
-        *shape)``.
+        """Entries of the result in a box.
+
+        The box is given by the shape of the last placeholder, ``(*start + 1, *shape)``.
         """
         *operands, box = given
         (result,) = self.outputs(tuple(operands), params)
@@ -464,8 +465,7 @@ class Expression:
         return expression
 
     def programs(self, args: tuple[Value, ...], params: Constants) -> dict[str, Program]:
-        """Programs by title: that of a call with these arguments, and that of the gradients in tracked
-        arguments.
+        """Programs by title: of a call with these arguments, and of the gradients in tracked arguments.
 
         The call is carried out first, so that its errors are raised.
         """
@@ -542,8 +542,7 @@ class Expression:
         return tuple(map(chosen, result)) if self.multiple else chosen(result)
 
     def _of_sums(self, args: tuple[Value, ...], params: Constants) -> Any:
-        """Result of this derivative for a selection, if an entry of the result may be a sum of several of its
-        entries.
+        """Result of this derivative for a selection, where an entry may be a sum of several selected ones.
 
         The selection is made first: zeros stand for the entries that it leaves out. If the result is not
         finite, or is recorded for a further derivative, the terms are selected one by one instead, since a
@@ -581,8 +580,7 @@ class Expression:
         return tuple(brackets) if self.multiple else brackets[0]
 
     def _of_sums_in_level(self, args: tuple[Value, ...], params: Constants) -> Any:
-        """Result as of `_of_sums`, in a trace or batch, where entries are not known; counts are a call of
-        their own.
+        """Result as of `_of_sums`, in a level, where entries are not known; counts are a call of their own.
 
         Recorded calls select term by term if a factor, now or in a derivative, may be infinite.
         """
@@ -606,22 +604,18 @@ class Expression:
         )
 
     def counts(self, condition: Value, args: tuple[Value, ...], params: Constants) -> Any:
-        """For each entry of a result, the number of selected entries of the first operand on which it
-        depends.
+        """Number of selected entries of the first operand on which each entry of a result depends.
 
         condition : the mask of the selected entries.
         """
         return bind(self._under_condition("held", 1).op, (condition, *args), params)
 
     def selected(self, condition: Value, args: tuple[Value, ...], params: Constants) -> Any:
-        """Results from the entries of the first operand where ``condition`` holds; terms of all others are
-        skipped.
-        """
+        """Results from the entries of the first operand at which ``condition`` holds; others are skipped."""
         return bind(self._under_condition("selected", 0).op, (condition, *args), params)
 
     def _under_condition(self, key: str, k: int) -> Expression:
-        """Expression of a condition and the operands, by `_selected`: results for ``k`` = 0, counts for ``k``
-        = 1.
+        """Expression of a condition and the operands, by `_selected`: results (k = 0) or counts (k = 1).
 
         key : its name.
         """
@@ -641,8 +635,7 @@ class Expression:
         return self.compiled(tuple(map(_operand, args)), params).leaves_out
 
     def _selected(self, k: int, condition: Placeholder, /, *given: Placeholder, **params: Constant) -> Any:
-        """Results for the entries of the first input that ``condition`` selects; for ``k`` = 1 their counts
-        instead.
+        """Results for the entries of the first input that ``condition`` selects; their counts, if k is 1.
 
         A count is the number of selected entries on which an entry of the result depends.
         """

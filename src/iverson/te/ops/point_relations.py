@@ -106,9 +106,7 @@ def _known_indices(program: Program, values: Values) -> set[Tensor]:
 
 
 def _ties(s: Statement, values: Values) -> Iterator[tuple[Tensor, Array, Array]]:
-    """For each read in the value of a statement: the tensor, addresses of entries written, and of entries
-    read.
-    """
+    """Triples for the reads in a statement's value: tensor, addresses written, addresses read."""
     points, count = points_of(s, values)
     guards = statement_guards(s)
     for node in _reads_of_value(s.body):

@@ -40,9 +40,7 @@ def stored(program: Program) -> list[Tensor]:
 
 
 def is_large(program: Program) -> bool:
-    """True if the stored temporaries of a program take at least `LARGE` bytes, and twice its inputs and
-    outputs.
-    """
+    """True if the stored temporaries of a program take `LARGE` bytes, and twice its inputs and outputs."""
     if sum(map(bytes_of, program.temporaries)) < LARGE:
         return False
     outer_bytes = sum(map(bytes_of, (*program.inputs, *program.outputs)))
@@ -92,8 +90,7 @@ def in_blocks(program: Program) -> Blocks | None:
 
 
 def _along(program: Program, start: Tensor, d: int) -> Blocks | None:
-    """Plan of blocks along axis ``d`` of ``start``, through all that depends on the axis; None if it cannot
-    be cut.
+    """Plan of blocks along axis ``d`` of ``start``, through all that depends on the axis; None if impossible.
 
     It is None too if blocks avoid less than half of the memory of temporaries.
     """
@@ -171,8 +168,7 @@ def index_of(r: Read, v: Var) -> int | None:
 def _late(
     units: Iterable[Sequence[Compute]], inside: Collection[Statement], totals: Collection[Compute]
 ) -> set[Tensor] | None:
-    """Tensors that depend on totals; None if a block reads such a tensor, or computes only a part of a
-    tensor.
+    """Tensors that depend on totals; None if a block reads one, or computes only a part of a tensor.
 
     inside : the statements that run in blocks.
     """

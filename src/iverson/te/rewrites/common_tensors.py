@@ -44,7 +44,7 @@ def _key(statements: Sequence[Statement], tensors: tuple[Tensor, ...]) -> object
 
 
 def _reading(s: Statement, replacements: Mapping[Tensor, Tensor]) -> Statement:
-    """The statement, reading the value of ``replacements`` in place of each tensor that is a key."""
+    """The statement with reads of ``replacements[t]`` in place of reads of a tensor t."""
     if not any(r.tensor in replacements for r in s.reads):
         return s
 

@@ -161,9 +161,7 @@ def _scatters(s: Statement) -> bool:
 
 
 def _addends(s: Statement) -> tuple[Expr, ...]:
-    """The two sides of a sum that a statement assigns to each entry of its tensor; () if it is no such
-    statement.
-    """
+    """The two sides of a sum that a statement assigns to each entry of its tensor; () if it assigns none."""
     sums = is_whole(s) and isinstance(s.body, Apply) and s.body.name == "add" and s.body.dtype.kind in "iufc"
     return s.body.operands if sums else ()
 

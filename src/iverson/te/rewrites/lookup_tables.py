@@ -35,9 +35,9 @@ def tabled(program: Program) -> Program:
 
 
 def with_tables(s: Statement, tensor: Compute) -> tuple[Statement, list[Compute]]:
-    """The statement, reading lookup tables, and the tables; itself and [] if no table pays.
+    """The statement, which now reads lookup tables, and these tables; unchanged and [] if no table pays.
 
-    tensor : the tensor that it writes.
+    tensor : the tensor that the statement writes.
     """
     if recurrence_of(tensor) is not None or not is_dear(s.body):
         return s, []
