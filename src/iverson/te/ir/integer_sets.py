@@ -139,15 +139,8 @@ def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
     return empty if exact or empty else None
 
 
-<<<<<<< HEAD
 def alternatives(condition: Expr) -> list[list[Constraint]] | None:
-    """Lists of constraints: ``condition`` holds where all constraints of one list hold; None if not
-    quasi-affine.
-    """
-=======
-def _disjuncts(condition: Expr) -> list[list[Constraint]] | None:
     """Lists of constraints, of which one list holds where ``condition`` does; None if not quasi-affine."""
->>>>>>> 9cd1491b (Docstrings of kernels and te have short first sentences)
     if isinstance(condition, Apply) and condition.name in ("logical_or", "logical_and"):
         parts = flattened(condition, condition.name)
         result: list[list[Constraint]] = [] if condition.name == "logical_or" else [[]]
