@@ -19,7 +19,10 @@ from iverson.layouts.pattern_symbols import follows
 
 
 def diagonal(pattern: Pattern) -> Pattern:
-    """The matrices of a batch along the diagonal of one, of shape (batch * rows, batch * columns)."""
+    """One matrix with the matrices of a batch along its diagonal, of shape (batch * rows, batch * columns).
+
+    The entries keep their order. A pattern of a single matrix is returned as it is.
+    """
     if pattern.ndim == 2:
         return pattern
     matrix: Pattern = pattern.once("diagonal", lambda: _diagonal(pattern))
@@ -27,7 +30,10 @@ def diagonal(pattern: Pattern) -> Pattern:
 
 
 def stacked(pattern: Pattern) -> Pattern:
-    """The matrices of a batch below each other, of shape (batch * rows, columns)."""
+    """One matrix with the matrices of a batch below each other, of shape (batch * rows, columns).
+
+    The entries keep their order. A pattern of a single matrix is returned as it is.
+    """
     if pattern.ndim == 2:
         return pattern
     matrix: Pattern = pattern.once("stacked", lambda: _stacked(pattern))
@@ -35,13 +41,21 @@ def stacked(pattern: Pattern) -> Pattern:
 
 
 def from_diagonal(pattern: CompressedPattern, shape: Shape) -> CompressedPattern:
-    """The batch, of the given shape, of the matrices on the diagonal of one in CSR: all that it stores."""
+    """Batch of the matrices on the diagonal of ``pattern``: the inverse of `diagonal` for a matrix in CSR.
+
+    All entries of ``pattern`` must be in these diagonal blocks.
+
+    shape : of the batch, ``(*batch, rows, columns)``.
+    """
     matrix = pattern.lines // max(shape[-2], 1)
     return CompressedPattern(shape, pattern.indptr, pattern.indices - matrix * shape[-1], 0)
 
 
 def of_all(pattern: Pattern, size: int) -> Pattern:
-    """A pattern for each of some examples, along a new first axis: in COO, example after example."""
+    """Pattern of ``size`` examples that all store the entries of ``pattern``, along a new first axis.
+
+    The result is in COO, one example after the other.
+    """
     batch: Pattern = pattern.once(("of_all", size), lambda: _of_all(pattern, size))
     return batch
 
@@ -56,8 +70,11 @@ def _of_all(pattern: Pattern, size: int) -> Pattern:
 
 
 def each(pattern: Pattern) -> Pattern | None:
-    """The pattern that all examples along the first axis are stored on, in the layout of theirs where that
-    suits it; None where they differ, or entries are stored twice."""
+    """Pattern of a single example, if all examples along the first axis of ``pattern`` store equal entries.
+
+    The result has the layout of ``pattern`` if that suits the shape of an example, else COO. It is None if
+    the examples store different entries, if an entry is stored twice, or if there are no examples.
+    """
     result: tuple[Pattern | None] = pattern.once("each", lambda: (_each(pattern),))
     return result[0]
 
@@ -74,7 +91,13 @@ def _each(pattern: Pattern) -> Pattern | None:
 
 
 def entries_of_slices(pattern: Pattern, dense: Shape) -> Pattern:
-    """The pattern of all entries, slice after slice, of slices of these extents that a pattern stores."""
+    """Pattern that stores each number in the slices that ``pattern`` stores: ``dense`` becomes sparse axes.
+
+    Entries are in the order of the slices, and in row-major order within each. With no extents in ``dense``,
+    the result is ``pattern``.
+
+    dense : extents of the slices, behind the axes of ``pattern``.
+    """
     if not dense:
         return pattern
     result = follows(("entries of slices", dense), partial(_entries_of_slices, dense=dense), pattern)
@@ -83,6 +106,8 @@ def entries_of_slices(pattern: Pattern, dense: Shape) -> Pattern:
 
 
 def _entries_of_slices(pattern: Pattern, dense: Shape) -> Pattern:
+    """Result of `entries_of_slices` for a pattern that is no symbol, kept on ``pattern``."""
+
     def make() -> Pattern:
         value = pattern.value(np.ones((pattern.count, *dense), bool))
         return conversion.with_sparse_axes(value, len(value.shape)).pattern  # type: ignore[no-any-return]
@@ -92,12 +117,17 @@ def _entries_of_slices(pattern: Pattern, dense: Shape) -> Pattern:
 
 
 def in_layout(pattern: Pattern, like: Pattern) -> tuple[Pattern, Array | None]:
-    """A COO pattern in the layout of another, if that suits it, and the order its entries have there."""
+    """Convert a COO pattern to the layout of ``like``, if that suits its shape, else leave it in COO.
+
+    Returns the pattern and, for each of its entries, the position that this entry has in the given pattern.
+    Instead of the positions, the result has None if the pattern is returned unchanged.
+    """
     value = conversion.like(pattern.value(np.arange(pattern.count)), like)
     return value.pattern, None if value.pattern is pattern else value.entries
 
 
 def _diagonal(pattern: Pattern) -> Pattern:
+    """Result of `diagonal` for a batch: lines or coordinates are moved by the offset of their matrix."""
     *batch, n, m = pattern.shape
     count = prod(batch)
     shape = (count * n, count * m)
@@ -126,10 +156,11 @@ def _stacked(pattern: Pattern) -> Pattern:
 
 
 def _numbered(pattern: Pattern) -> tuple[Array, Array, Array]:
-    """The matrix, row and column of each entry."""
+    """Number in the batch, row and column of each stored entry: three arrays."""
     coordinates = pattern.coordinates
     return addresses(coordinates[:-2], pattern.shape[:-2]), coordinates[-2], coordinates[-1]
 
 
 def _known(pattern: Pattern) -> bool | None:
+    """True if the entries of ``pattern`` are distinct; None (not known), not False, otherwise."""
     return pattern.distinct or None

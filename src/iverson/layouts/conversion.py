@@ -73,8 +73,13 @@ def to_coo(value: LayoutValue) -> Any:
 
 
 def dense_axes(pattern: Pattern, shape: Shape, layout: str) -> int:
-    """Number of trailing axes of a value on a pattern that stay dense in a layout: all dense ones, except
-    those that the layout has to index."""
+    """Number of trailing axes of a value that can stay dense when it is converted to ``layout``.
+
+    These are the dense axes of the value, except those that the layout must index (CSR needs two sparse
+    axes).
+
+    pattern, shape : of the value; axes of ``shape`` behind those of ``pattern`` are dense.
+    """
     target, rank = layout_named(layout), len(shape)
     if not target.dense_axes:
         return 0
@@ -82,8 +87,11 @@ def dense_axes(pattern: Pattern, shape: Shape, layout: str) -> int:
 
 
 def with_dense_axes(value: Sparse, count: int) -> Any:
-    """A value, each entry stored once, with at most ``count`` sparse axes: slices over the others that hold
-    an entry are stored as a whole."""
+    """Convert ``value`` to one with at most ``count`` sparse axes; the axes behind them become dense.
+
+    A slice over the new dense axes that contains an entry is stored as a whole, with zeros. Each entry of
+    ``value`` must be stored once. A value with ``count`` sparse axes or fewer is returned unchanged.
+    """
     pattern = value.pattern
     if pattern.ndim <= count:
         return value
@@ -97,7 +105,10 @@ def with_dense_axes(value: Sparse, count: int) -> Any:
 
 
 def with_sparse_axes(value: Sparse, count: int) -> Any:
-    """A value with at least ``count`` sparse axes: dense trailing axes become indexed ones."""
+    """Convert ``value`` to one in COO with ``count`` sparse axes: all numbers along new ones are stored.
+
+    A value with at least ``count`` sparse axes is returned unchanged.
+    """
     k = value.pattern.ndim
     if k >= count:
         return value
@@ -112,21 +123,27 @@ def with_sparse_axes(value: Sparse, count: int) -> Any:
 
 
 def like(value: Sparse, model: Pattern) -> Any:
-    """A value in the layout of a pattern where that `suits` it, else in COO."""
+    """Convert ``value`` to the layout of ``model`` if `_suits` allows it for this shape, else to COO."""
     if _suits(value.pattern.shape, model, value.pattern.count):
         return convert(value, model.layout, model.blocksize)
     return value if value.pattern.layout == "coo" else convert(value, "coo")
 
 
 def from_keys(keys: Array, shape: Shape, model: Pattern) -> Pattern:
-    """The pattern of increasing addresses, in the layout of a pattern where that suits it, else in COO."""
+    """Pattern of entries at the increasing row-major addresses ``keys``.
+
+    It has the layout of ``model`` if `_suits` allows it for ``shape``, else COO.
+    """
     coo = CooPattern.of_keys(keys, shape, model.index_dtype)
     return converted(coo, model.layout, model.blocksize)[0] if _suits(shape, model, keys.size) else coo
 
 
 def _suits(shape: Shape, model: Pattern, count: int) -> bool:
-    """True if the compressed layout of a pattern can hold a result of a shape without storing mostly starts
-    of lines: its lines are as long as the pattern's, or no more than those or than the entries."""
+    """True if the compressed layout of ``model`` fits a result of ``shape`` that stores ``count`` entries.
+
+    The result must not store mostly starts of lines: its lines are as long as those of ``model``, or it has
+    no more lines than ``model`` has or than it has entries.
+    """
     if type(model) is not CompressedPattern or not can_hold(model.layout, shape, model.blocks):
         return False
     along = -1 - model.axis
@@ -136,7 +153,10 @@ def _suits(shape: Shape, model: Pattern, count: int) -> bool:
 
 
 def without_entries(model: Pattern, shape: Shape, dtype: DTypeLike) -> Any:
-    """A value of a shape and the layout of a pattern that stores nothing."""
+    """Sparse value in the layout of ``model`` that stores nothing.
+
+    shape : of the value; it begins with the shape of ``model``, and the other axes are dense.
+    """
     empty = CooPattern.of_keys(np.zeros(0, np.int64), model.shape, model.index_dtype)
     return convert(empty.value(np.zeros((0, *shape[model.ndim :]), dtype)), model.layout, model.blocksize)
 
@@ -152,5 +172,9 @@ def nonzero_indices(value: LayoutValue) -> tuple[Array, ...]:
 
 
 def from_strided(x: Array, layout: str, blocks: Blocks = None, sparse_axes: int | None = None) -> Any:
-    """The nonzero entries (or slices that hold one) of an array in a sparse layout."""
+    """Convert an array to a sparse layout that stores its nonzero entries.
+
+    sparse_axes : number of leading axes that are sparse (by default all). The slices over these axes that
+        contain a nonzero entry are stored as a whole.
+    """
     return convert(of_nonzeros(x, sparse_axes), layout, blocks)

@@ -42,7 +42,11 @@ def loops() -> Any:
 
 
 def _in_single(of: Callable[P, R]) -> Callable[P, R]:
-    """A function of entries: those in half precision, which the loops do not have, are taken as float32."""
+    """Decorator for a function of entries: it computes in float32 on entries in half precision.
+
+    The loops have no half precision. Arrays in half precision are cast to float32 before the call, and arrays
+    in float32 among the results are cast back.
+    """
 
     @wraps(of)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -53,19 +57,22 @@ def _in_single(of: Callable[P, R]) -> Callable[P, R]:
 
 
 def _wide(args: Iterable[Any], half: DType) -> Any:
+    """Arguments with the arrays of dtype ``half`` cast to float32."""
     return [a.astype(np.float32) if getattr(a, "dtype", None) == half else a for a in args]
 
 
 def _narrowed(result: Any, half: DType) -> Any:
+    """Result, or tuple of results, with the arrays of dtype float32 cast to ``half``."""
     if type(result) is tuple:
         return tuple([_narrowed(x, half) for x in result])
     return result.astype(half) if getattr(result, "dtype", None) == np.float32 else result
 
 
 def taken(entries: Array, at: Array | slice) -> Array:
-    """Entries at positions: rows of several go faster through ``take``, numbers through indexing.
+    """Entries at the positions ``at``, along the first axis.
 
-    An array that is not contiguous in memory is indexed too: ``take`` would first copy all of it.
+    Slices go faster through ``take``, numbers through indexing. An array that is not contiguous in memory is
+    indexed too: ``take`` would first copy all of it.
     """
     result: Array
     if isinstance(at, slice) or entries.ndim == 1 or not entries.flags.c_contiguous:
@@ -76,15 +83,16 @@ def taken(entries: Array, at: Array | slice) -> Array:
 
 
 def worth_counting(count: int, *extents: int) -> bool:
-    """True if counting by extents is less work than comparing entries."""
+    """True if a counting sort of ``count`` entries by these extents is less work than comparing entries."""
     return sum(extents) <= LINES_PER_ENTRY * count + 1024
 
 
 def in_order(keys: Array) -> tuple[Array, Array]:
-    """Keys that are not negative in increasing order, and the order that gives it; equal ones keep theirs.
+    """Sort nonnegative keys: return the increasing keys, and the position of each in ``keys``.
 
-    Each is sorted as one number with its position, where both fit: NumPy sorts numbers in vectors, but
-    positions by comparing two at a time, which takes some ten times as long.
+    Equal keys keep their order. Each key is sorted as one number together with its position, if both fit into
+    63 bits: NumPy sorts numbers in vectors, but positions by comparing two at a time, which takes some ten
+    times as long.
     """
     bits = keys.size.bit_length()
     if not keys.size or int(keys.max()) >> (63 - bits):
@@ -120,7 +128,10 @@ def carried(
 
 
 def turned(n: int, m: int, indptr: Array, indices: Array, entries: Array) -> tuple[Array, Array, Array]:
-    """Of n lines with indices below m: m lines with the same entries."""
+    """Convert ``n`` lines with indices below ``m`` to ``m`` lines across them (CSR to CSC).
+
+    Returns the starts of the new lines, the indices in them and the entries.
+    """
     starts, along, out = np.empty(m + 1, indptr.dtype), np.empty_like(indices), np.empty_like(entries)
     loops().csr_tocsc(n, m, indptr, indices, entries, starts, along, out)
     return starts, along, out
@@ -129,7 +140,10 @@ def turned(n: int, m: int, indptr: Array, indices: Array, entries: Array) -> tup
 def in_blocks(
     shape: Shape, blocks: tuple[int, int], indptr: Array, indices: Array, entries: Array
 ) -> tuple[Array, Array, Array]:
-    """Of rows: rows of the blocks that hold an entry, and these blocks, 0 where there is none."""
+    """Convert a matrix in CSR to BSR: starts of the rows of blocks, indices of the blocks, and the blocks.
+
+    Only blocks that contain a stored entry are stored; the other numbers in such a block are 0.
+    """
     (n, m), (r, c) = shape, blocks
     count = loops().csr_count_blocks(n, m, r, c, indptr, indices)
     starts, along = np.empty(n // r + 1, indptr.dtype), np.empty(count, indices.dtype)
@@ -141,15 +155,21 @@ def in_blocks(
 
 
 def lines_of(indptr: Array, out: Array) -> Array:
-    """The line of each entry, from where lines start."""
+    """Write the line of each entry to ``out``, and return ``out``.
+
+    indptr : the start of each line.
+    """
     loops().expandptr(indptr.size - 1, indptr, out)
     return out
 
 
 def compressed(n: int, m: int, across: Array, along: Array) -> tuple[Array, Array, Array]:
-    """Entries in any order as n lines with indices below m, in order within each, and from where each comes.
+    """Sort entries into ``n`` lines with indices below ``m``: starts, indices, and old positions.
 
     Two counting sorts, by ``along`` and then by ``across``: repeats keep their order.
+
+    across : the line of each entry.
+    along : the index of each entry in its line.
     """
     starts, lines = np.empty(m + 1, across.dtype), np.empty_like(across)
     order = np.empty(across.size, np.int64)
@@ -161,14 +181,21 @@ def compressed(n: int, m: int, across: Array, along: Array) -> tuple[Array, Arra
 
 
 def starts_of(lines: Array, count: int) -> Array:
-    """The start of each of ``count`` lines; ``lines`` : the line of each entry, in increasing order."""
+    """The start of each of ``count`` lines, then the number of entries: ``count + 1`` numbers.
+
+    lines : the line of each entry, in increasing order.
+    """
     starts = np.zeros(count + 1, lines.dtype)
     np.cumsum(np.bincount(lines, minlength=count), out=starts[1:])
     return starts
 
 
 def starts_at(lines: Array, changed: Array, count: int) -> Array:
-    """See `starts_of`; ``changed`` : a mask of the entries whose next entry is of another line."""
+    """Same result as `starts_of`, from the places where the line changes.
+
+    lines : the line of each entry, in increasing order.
+    changed : a mask, one shorter than ``lines``: True where the next entry is in another line.
+    """
     starts = np.zeros(count + 1, lines.dtype)
     last = np.flatnonzero(changed)
     starts[lines[last] + 1] = last + 1
@@ -178,7 +205,9 @@ def starts_at(lines: Array, changed: Array, count: int) -> Array:
 
 
 def merged(n: int, m: int, first: Lines, second: Lines) -> tuple[Array, Array, Array]:
-    """The entries that one of two compressed matrices stores, and for each 1, 2 or 3: who does, both if 3.
+    """Union of two compressed matrices: starts, indices, and a code for each entry.
+
+    The code is 1 if only the first matrix stores the entry, 2 if only the second does, 3 if both do.
 
     first, second : starts and indices of n lines with indices below m, in order and none twice.
     """
@@ -199,9 +228,11 @@ def merged(n: int, m: int, first: Lines, second: Lines) -> tuple[Array, Array, A
 
 
 def met(n: int, m: int, first: Lines, second: Lines) -> tuple[Array, Array, Array]:
-    """The entries that both of two compressed matrices store, and the position of each in the first.
+    """Intersection of two compressed matrices: starts, indices, and the position of each entry in ``first``.
 
-    As for `merged`; entries of lines of which the other stores nothing are passed over.
+    Lines of which the other matrix stores nothing are passed over.
+
+    first, second : starts and indices of n lines with indices below m, in order and none twice.
     """
     size = min(first[1].size, second[1].size)
     # Half the memory to move, wherever it holds the positions.
@@ -218,14 +249,21 @@ def met(n: int, m: int, first: Lines, second: Lines) -> tuple[Array, Array, Arra
 def box(
     n: int, m: int, indptr: Array, indices: Array, entries: Array, ends: tuple[int, int, int, int]
 ) -> tuple[Array, Array, Array]:
-    """Of n lines with indices below m, the lines from one to another and the indices from one to another."""
+    """Cut a box out of ``n`` lines with indices below ``m``: starts, indices and entries of the box.
+
+    ends : first line, end of the lines, first index, end of the indices (both ends are exclusive). Starts and
+        indices of the result are counted from the corner of the box.
+    """
     result: tuple[Array, Array, Array] = loops().get_csr_submatrix(n, m, indptr, indices, entries, *ends)
     return result
 
 
 @lru_cache(maxsize=4)
 def numbered(count: int, dtype: DTypeLike) -> Array:
-    """1, 2, ... count, for loops that carry the positions of entries: most calls are of few sizes."""
+    """Read-only array of 1, 2, ... ``count``, for loops that move the positions of entries.
+
+    The last few arrays are cached, because most calls are of few sizes.
+    """
     numbers = np.arange(1, count + 1, dtype=dtype)
     numbers.flags.writeable = False
     return numbers
@@ -233,14 +271,17 @@ def numbered(count: int, dtype: DTypeLike) -> Array:
 
 @_in_single
 def spread(shape: tuple[int, int], indptr: Array, indices: Array, values: Array) -> Array:
-    """A matrix with the entries of lines, those stored twice summed."""
+    """Dense matrix of the entries of compressed lines; entries stored twice are summed.
+
+    values : one for each entry.
+    """
     out = np.zeros(shape, values.dtype)
     loops().csr_todense(*shape, indptr, indices, np.ascontiguousarray(values), out)
     return out
 
 
 def chosen_lines(indptr: Array, indices: Array, entries: Array, chosen: Array) -> tuple[Array, Array, Array]:
-    """Some lines, in the order given."""
+    """Lines with the numbers ``chosen``, in this order: their starts, indices and entries."""
     starts = np.zeros(chosen.size + 1, indptr.dtype)
     np.cumsum((indptr[1:] - indptr[:-1])[chosen], out=starts[1:])
     along, out = np.empty(starts[-1], indices.dtype), np.empty(starts[-1], entries.dtype)
@@ -250,9 +291,10 @@ def chosen_lines(indptr: Array, indices: Array, entries: Array, chosen: Array) -
 
 
 def chosen_across(n: int, m: int, indptr: Array, indices: Array, chosen: Array) -> tuple[Array, Array, Array]:
-    """The entries of n lines at some of m indices, which are numbered anew in the order given.
+    """Keep the entries of ``n`` lines at the indices ``chosen`` (below ``m``), renumbered in this order.
 
-    The third is the position of each: the pass and the sort take longer than to read the entries then.
+    Returns starts, indices and, for each entry, its position before. The caller then takes the entries at
+    these positions, which costs less than the pass and the sort.
     """
     starts, ends = np.empty_like(indptr), np.zeros(m, indptr.dtype)
     selection = chosen.astype(indices.dtype)
@@ -270,7 +312,7 @@ def chosen_across(n: int, m: int, indptr: Array, indices: Array, chosen: Array) 
 def samples(
     shape: tuple[int, int], indptr: Array, indices: Array, values: Array, at: Sequence[Array]
 ) -> Array:
-    """The entries of lines at given lines and indices; 0 where there is none."""
+    """Values of the entries at lines ``at[0]`` and indices ``at[1]``; 0 where none is stored."""
     result = np.zeros(at[0].size, values.dtype)
     lines, along = (np.ascontiguousarray(a, indptr.dtype) for a in at)
     arguments = indptr, indices, np.ascontiguousarray(values), lines.size, lines, along, result
@@ -279,7 +321,10 @@ def samples(
 
 
 def diagonal(n: int, m: int, indptr: Array, indices: Array, offset: int) -> Array:
-    """Positions, from 1, of the entries on a diagonal of n lines with indices below m; 0 if not stored."""
+    """Position from 1 of each entry on a diagonal of ``n`` lines with indices below ``m``; 0 if not stored.
+
+    offset : number of the diagonal, as in ``numpy.diagonal``.
+    """
     dtype = np.int32 if indices.size < 2**31 - 1 else np.int64
     positions = np.zeros(max(min(n + min(offset, 0), m - max(offset, 0)), 0), dtype)
     loops().csr_diagonal(offset, n, m, indptr, indices, numbered(indices.size, dtype), positions)
@@ -288,7 +333,10 @@ def diagonal(n: int, m: int, indptr: Array, indices: Array, offset: int) -> Arra
 
 @_in_single
 def line_sums(n: int, m: int, indptr: Array, indices: Array, values: Array, *, across: bool) -> Array:
-    """The sums of n lines with indices below m; or (``across``) of the entries at each index."""
+    """Sum of the entries of each of ``n`` lines; with ``across``, sum at each of ``m`` indices.
+
+    Sums in single precision are accumulated in double precision.
+    """
     of = values.astype(np.float64) if values.dtype == np.float32 else np.ascontiguousarray(values)
     out = np.zeros(m if across else n, of.dtype)
     if across:
@@ -300,10 +348,13 @@ def line_sums(n: int, m: int, indptr: Array, indices: Array, values: Array, *, a
 
 @_in_single
 def sums_of_runs(entries: Array, order: Array | slice, starts: Array) -> Array:
-    """The sums of runs of entries, numbers or slices, taken in an order; ``starts`` says where runs begin.
+    """Sum of each run of consecutive entries, in the order ``order``; entries may be slices.
 
     A matrix of ones, a row for each run, times the entries: they are read where they are. (``add.reduceat``
-    takes some fifty times as long for slices, and a copy of them in order.)
+    takes some fifty times as long for slices, and needs a copy of them in order.)
+
+    order : positions of the entries, in the order in which they are summed.
+    starts : the place in ``order`` at which each run begins.
     """
     count = entries.shape[0]
     if starts.size == count:
@@ -322,7 +373,7 @@ def sums_of_runs(entries: Array, order: Array | slice, starts: Array) -> Array:
 
 @_in_single
 def added_rows(count: int, rows: Array, entries: Array) -> Array:
-    """An array of so many rows: entries, numbers or slices, added to the rows given, one after the other.
+    """Array of ``count`` rows, with entry k added to row ``rows[k]``; entries are numbers or slices.
 
     The transpose of `sums_of_runs`: a matrix with a 1 in each column. (``add.at`` takes far longer.)
     """
@@ -338,7 +389,10 @@ def added_rows(count: int, rows: Array, entries: Array) -> Array:
 
 
 def places(n: int, m: int, indptr: Array, indices: Array, lines: Array, along: Array) -> Array:
-    """Positions of the entries at given indices of n lines, which are in order; -1 if not stored."""
+    """Position of the entry at line ``lines[k]`` and index ``along[k]``, for each k; -1 where none is stored.
+
+    The indices within each line must be in order.
+    """
     positions = np.empty(lines.size, indptr.dtype)
     queries = lines.astype(indptr.dtype, copy=False), along.astype(indptr.dtype, copy=False)
     loops().csr_sample_offsets(n, m, indptr, indices, lines.size, *queries, positions)

@@ -79,12 +79,12 @@ def register(layout: Layout) -> Layout:
 
 
 def layouts() -> tuple[Layout, ...]:
-    """All registered layouts. Values of levels, which are registered like them, hold no entries."""
+    """All registered layouts, except values of transform levels (`LevelValue`): these hold no entries."""
     return tuple(layout for layout in layouts_by_type.values() if not issubclass(layout.kind, LevelValue))
 
 
 def layout_named(name: str) -> Layout:
-    """The layout of a name."""
+    """The layout that users call ``name``; raises LookupError if there is none."""
     for layout in layouts_by_type.values():
         if layout.name == name:
             return layout
@@ -92,7 +92,7 @@ def layout_named(name: str) -> Layout:
 
 
 def sparse_layouts() -> tuple[Layout, ...]:
-    """The layouts that users can ask for, but the strided one."""
+    """The layouts that users can ask for with `to_layout`, without the strided one."""
     return tuple(layout for layout in layouts_by_type.values() if layout.from_coo is not None)
 
 
@@ -115,12 +115,16 @@ def support_of(value: Any) -> Entries:
 
 
 def support_pattern(value: LayoutValue) -> Any:
-    """The sparse pattern outside of which ``value`` is zero, or None where its support is not one."""
+    """The sparse pattern outside of which ``value`` is zero; None if its support is no sparse pattern."""
     return getattr(support_of(value), "pattern", None)
 
 
 def stored(value: LayoutValue) -> tuple[Any, np.ndarray[Any, Any]]:
-    """The stored entries of ``value``: an index into an array of its shape, and the entries there."""
+    """Index of the stored entries in an array of the shape of ``value``, and the entries.
+
+    The index is slices, a boolean array or a tuple of integer arrays; each entry occurs once. If the layout
+    stores all entries, the index is ``()`` and the entries are the strided array.
+    """
     layout = layout_of(value)
     result = layout.stored(value)
     return ((), layout.to_strided(value)) if result is None else result
@@ -133,12 +137,14 @@ def entries(value: LayoutValue) -> int:
 
 
 def _owner(array: NDArray) -> np.ndarray[Any, Any]:
+    """Array at the end of the chain of views that ``array`` begins: its memory is the memory of ``array``."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
 def _arrays(value: LayoutValue | complex) -> tuple[np.ndarray[Any, Any], ...]:
+    """Arrays that ``value`` consists of: values, then places of entries; ``()`` for a number."""
     layout = layouts_by_type.get(type(value))
     return () if layout is None else (*layout.buffers(value), *layout.structure(value))
 
@@ -146,8 +152,12 @@ def _arrays(value: LayoutValue | complex) -> tuple[np.ndarray[Any, Any], ...]:
 def new_bytes(
     result: LayoutValue, operands: Iterable[LayoutValue | complex], structures: Iterable[NDArray] = ()
 ) -> int:
-    """The bytes of a result, with the places of its entries, that it does not share with operands, nor with
-    other arrays that say where entries are."""
+    """Number of bytes of the arrays of ``result`` that share no memory with operands or ``structures``.
+
+    The arrays that say where entries are count too.
+
+    structures : more arrays whose memory is not new.
+    """
     owner_ids = {id(_owner(array)) for value in operands for array in _arrays(value)}
     owner_ids.update(id(_owner(array)) for array in structures)
     total = 0
@@ -169,7 +179,10 @@ def warn_dense(value: LayoutValue, operation: str) -> None:
 
 
 def to_strided(value: LayoutValue, operation: str = "", *, quiet: bool = True) -> np.ndarray[Any, Any]:
-    """``value`` with every entry explicit; warns with DensifyWarning unless ``quiet``."""
+    """Strided array of ``value``, with every entry explicit.
+
+    Unless ``quiet``, a layout that has ``densify_warns`` gives a DensifyWarning that names ``operation``.
+    """
     layout = layouts_by_type.get(type(value)) or layout_of(value)
     if not quiet and layout.densify_warns:
         warn_dense(value, operation)

@@ -60,14 +60,17 @@ class Pattern(ABC):
         self.part_of: tuple[tuple[ref[Pattern], Array], ...] = ()
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The fact that follows from the pattern and is kept on it under ``key``, made at the first call."""
+        """The fact that is kept on the pattern under ``key``; ``make`` computes it at the first call."""
         fact: T | None = self._facts.get(key)
         if fact is None:
             fact = self._facts.setdefault(key, make())  # of two threads, the first one's stands
         return fact
 
     def _pickled(self, *args: Any) -> tuple[Any, ...]:
-        """The result of ``__reduce__`` for a pattern that is made of these arguments."""
+        """The result of ``__reduce__`` for a pattern; ``args`` are the arguments of its class.
+
+        The pattern gets a name with it, so that it is the same object again where the pickle is read twice.
+        """
         name = self.once("name", lambda: _named(self))
         return _restored, (name, type(self), args)
 
@@ -105,7 +108,7 @@ class Pattern(ABC):
         return indices
 
     def index_array(self, axis: int) -> Array:
-        """See `along`; contiguous, and the same array each time, for programs that read it."""
+        """Same indices as `along`, contiguous, and the same array at each call, for programs that read it."""
         indices: Array = self.once(("index array", axis), lambda: np.ascontiguousarray(self.along(axis)))
         return indices
 
@@ -117,11 +120,12 @@ class Pattern(ABC):
 
     @property
     def sorted(self) -> tuple[Array, Array | slice]:
-        """The addresses in increasing order, and the order of the entries that gives it."""
+        """Addresses in increasing order, and the position of the entry of each (a slice if in order)."""
         result: tuple[Array, Array | slice] = self.once("sorted", self._sorted)
         return result
 
     def _sorted(self) -> tuple[Array, Array | slice]:
+        """Result of `sorted`, from the rows of a matrix if known, else by a sort of the addresses."""
         lines = self.lines_along(0)
         if lines is not None:
             order = lines[2]
@@ -132,13 +136,19 @@ class Pattern(ABC):
         return counting_sorts.in_order(keys)
 
     def lines_along(self, axis: int) -> tuple[Array, Array, Array | slice] | None:
-        """The entries of a matrix as rows (axis 0) or columns (1), in order: where each starts, their indices
-        within it, and the order of the entries that gives these. None where nothing better than sorting
-        addresses is known."""
+        """Entries of a matrix as compressed rows (``axis`` 0) or columns (1); None if they must be sorted.
+
+        Returns the start of each line, the index of each entry in its line, and the position of each of these
+        entries in the pattern.
+        """
         return None
 
     def find(self, keys: Array) -> tuple[Array, Array]:
-        """Positions of entries by their addresses, and a mask of the stored ones (no duplicates here)."""
+        """Look up entries by their row-major addresses ``keys``.
+
+        Returns the position of each, and a mask that is False where the entry is not stored: the position
+        means nothing there. The pattern must store each entry once.
+        """
         stored_keys, order = self.sorted
         at = np.searchsorted(stored_keys, keys)
         at[at == stored_keys.size] = 0
@@ -146,7 +156,10 @@ class Pattern(ABC):
         return (at if isinstance(order, slice) else order[at] if stored_keys.size else at), there
 
     def subset(self, at: Array) -> Pattern:
-        """A pattern of at least the entries (of a pattern of blocks, blocks) at increasing positions."""
+        """A pattern that contains at least the entries at the positions ``at``, which increase.
+
+        It may be the pattern itself. In a pattern of blocks, the positions are those of blocks.
+        """
         return self
 
     @property
@@ -155,12 +168,19 @@ class Pattern(ABC):
         return False
 
     def of_entries(self, dense: Shape) -> Pattern:
-        """The pattern of the entries of its slices: an index for each of these axes behind its own, too."""
+        """The pattern of single entries, if each stored entry is a slice with the extents ``dense``.
+
+        These extents become sparse axes, behind those of the pattern. With no extents, the result is the
+        pattern.
+        """
         assert not dense, "a layout whose entries are numbers"
         return self
 
     def within(self, region: Region) -> Pattern:
-        """A pattern of at least the entries in a region (axes after the sparse ones do not count)."""
+        """A pattern that contains at least the entries of this one in ``region``.
+
+        ``region`` may have more axes than the pattern: those behind the sparse axes are ignored.
+        """
         if region.covers((*self.shape, *region.stop[self.ndim :])):
             return self
         start, stop = (np.array(c[: self.ndim])[:, None] for c in (region.start, region.stop))
@@ -168,18 +188,22 @@ class Pattern(ABC):
         return self._where(np.logical_and.reduce(inside, axis=0))
 
     def met_with(self, other: Pattern) -> Pattern:
-        """A pattern of at least the entries that another pattern over the same axes stores too."""
+        """Pattern of at least the entries that this pattern and ``other``, of the same shape, both store."""
         placement = self._facts.get("placements", {}).get(other)
         if placement is not None:  # one of them is part of the other
             return other if placement.put else self
         return self._where(other.find(self.keys)[1])
 
     def _where(self, mask: Array) -> Pattern:
+        """Part with the entries where ``mask`` is True, one value per entry; blocks stay whole."""
         by_position = mask.reshape(self.stored_shape)
         return self.part(np.flatnonzero(by_position.any(axis=tuple(range(1, by_position.ndim)))))
 
     def part(self, at: Array) -> Pattern:
-        """See `subset`; the result remembers which patterns it is a part of."""
+        """Same pattern as `subset`; the result remembers, in ``part_of``, the patterns that it is a part of.
+
+        If ``at`` contains all positions, the result is the pattern itself.
+        """
         if at.size == self.stored_shape[0]:
             return self
         pattern = self.subset(at)
@@ -188,20 +212,23 @@ class Pattern(ABC):
         return pattern
 
     def whole(self) -> Pattern:
-        """The same entries, as a part of no other pattern."""
+        """A new pattern of the same entries that is no part of another pattern (``part_of`` is empty)."""
         return self.subset(np.arange(self.stored_shape[0]))
 
     def places_in(self, whole: Pattern) -> Array | None:
-        """The positions in ``whole`` of this pattern's entries, if it was made as a part of ``whole``."""
+        """Position in ``whole`` of each entry, if the pattern was made as a `part` of it; else None."""
         return next((at for of, at in self.part_of if of() is whole), None)
 
     def value(self, entries: Array) -> Any:
-        """The sparse value with the given stored entries: shape (count, *dense trailing axes)."""
+        """Sparse value with the stored entries ``entries``: shape (count, *dense trailing axes)."""
         return self.kind(self, entries.reshape(self.stored_shape + entries.shape[1:]))
 
     @abstractmethod
     def permuted(self, axes: Shape) -> Pattern:
-        """The pattern with its axes permuted; the same object each time, and back again."""
+        """The pattern with its axes permuted.
+
+        Each call gives the same object, and the inverse permutation gives this pattern back.
+        """
 
     @abstractmethod
     def check(self) -> None:
@@ -218,12 +245,14 @@ os.register_at_fork(after_in_child=lambda: _process.__setitem__(0, os.urandom(16
 
 
 def _named(pattern: Pattern) -> tuple[bytes, int]:
+    """A new name for ``pattern``, under which `_restored` finds it again."""
     name = _process[0], next(_numbers)
     _by_name[name] = pattern
     return name
 
 
 def _restored(name: tuple[bytes, int], kind: type[Pattern], args: tuple[Any, ...]) -> Pattern:
+    """Pattern of the pickle with this ``name``: the live object, else a new ``kind(*args)``."""
     pattern = _by_name.get(name)
     if pattern is None:
         pattern = _by_name.setdefault(name, kind(*args))
@@ -234,8 +263,9 @@ def _restored(name: tuple[bytes, int], kind: type[Pattern], args: tuple[Any, ...
 class Sparse:
     """A pattern and the values on it: shape ``pattern.stored_shape``, then dense trailing axes.
 
-    there : gives the condition, at all entries, of a selection that was stored: where it is False the value
-        is zero to any order. None where that is not known: what is not stored is then a zero like any other.
+    there : function that gives the condition of a selection whose values were stored, at all entries of the
+        tensor: where the condition is False the value is zero to any order of derivative. None if there is no
+        such selection: an entry that is not stored is then a zero like any other.
     """
 
     __slots__ = ("dense_shape", "dtype", "pattern", "shape", "there", "values")
@@ -251,11 +281,11 @@ class Sparse:
 
     @property
     def entries(self) -> Array:
-        """The values by stored entry: shape (count, *dense trailing axes)."""
+        """The values as an array of shape (count, *dense trailing axes), in which a block is no unit."""
         return self.values.reshape((self.pattern.count, *self.dense_shape))
 
     def made(self) -> Sparse:
-        """The selection made: entries that it does not store are zeros like any other."""
+        """Same value without the condition ``there``: entries not stored are zeros like any other."""
         return self if self.there is None else type(self)(self.pattern, self.values)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -266,7 +296,7 @@ class Sparse:
 
 
 def frozen(indices: Array) -> Array:
-    """Indices in memory that cannot be written to: a copy, unless the given ones are such already.
+    """Indices in memory that nobody can write to: ``indices`` if this holds already, else a read-only copy.
 
     Loops over stored entries trust a pattern's indices, which were checked when it was made.
     """
@@ -277,12 +307,13 @@ def frozen(indices: Array) -> Array:
 
 
 def read_only(indices: Array) -> Array:
+    """Make ``indices`` read-only in place, and return the same array."""
     indices.flags.writeable = False
     return indices
 
 
 def addresses(coordinates: Array, shape: Shape) -> Array:
-    """Row-major addresses of coordinates, one column each."""
+    """Row-major address of each entry; ``coordinates`` has a row for each axis."""
     if not len(coordinates):
         return np.zeros(coordinates.shape[1], np.int64)
     keys: Array = coordinates[0].astype(np.int64)
@@ -293,7 +324,7 @@ def addresses(coordinates: Array, shape: Shape) -> Array:
 
 
 def coordinates_of(keys: Array, shape: Shape, dtype: DTypeLike = np.int64) -> Array:
-    """The inverse of `addresses`."""
+    """Coordinates of row-major addresses, a row for each axis: the inverse of `addresses`."""
     coordinates: Array = np.empty((len(shape), keys.size), dtype)
     for k in range(len(shape) - 1, 0, -1):
         quotients = keys // max(shape[k], 1)
@@ -306,7 +337,7 @@ def coordinates_of(keys: Array, shape: Shape, dtype: DTypeLike = np.int64) -> Ar
 
 
 def matches(a: Array, b: Array) -> tuple[Array, Array]:
-    """All pairs of equal keys: positions in ``a``, increasing, and beside each a position in ``b``."""
+    """All pairs of equal keys: their positions in ``a``, increasing, and for each the position in ``b``."""
     keys, order = counting_sorts.in_order(b)
     first = np.searchsorted(keys, a, side="left")
     counts = np.searchsorted(keys, a, side="right") - first
@@ -316,7 +347,7 @@ def matches(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def to_strided(value: Sparse) -> Array:
-    """Every entry explicit, those stored twice summed."""
+    """Strided array of a sparse value; entries stored twice are summed."""
     pattern = value.pattern
     rows = pattern.lines_along(0) if pattern.layout == "csr" else None
     if rows is not None and not value.dense_shape:
@@ -332,7 +363,10 @@ def to_strided(value: Sparse) -> Array:
 
 
 def stored(value: Sparse) -> tuple[tuple[Array, ...], Array]:
-    """The indices of a value's entries along its leading axes, and the entries; each is stored once."""
+    """Indices of the entries along the sparse axes, and the entries.
+
+    The pattern must store each entry once.
+    """
     return tuple(value.pattern.coordinates), value.entries
 
 

@@ -27,13 +27,19 @@ Ends = tuple[tuple[int, int], tuple[int, int]]
 
 
 def parts(pattern: Pattern) -> StillUsed[Any]:
-    """The boxes, by their ends, and lines, by their numbers, of a pattern that are still in use."""
+    """Table of the parts of ``pattern`` that are still in use.
+
+    The key of a box is its `Ends`, that of a line its number.
+    """
     table: StillUsed[Any] = pattern.once("parts", StillUsed)
     return table
 
 
 def part(x: Sparse, ends: Ends) -> Any:
-    """The entries of a matrix in a box, of the box's shape; on the same pattern while that lives."""
+    """The box ``ends`` of a sparse matrix, as a sparse matrix of the shape of the box.
+
+    The pattern of the box is kept and used again as long as something else refers to it.
+    """
     cached = parts(x.pattern).get(ends)
     if cached is not None:
         return cached.value(placements(cached)[x.pattern].read(x.values, cached.count))
@@ -43,7 +49,10 @@ def part(x: Sparse, ends: Ends) -> Any:
 
 
 def line(x: Sparse, k: int) -> Any:
-    """A whole line of a matrix, as a vector; on the same pattern while that lives."""
+    """Line ``k`` of a compressed matrix (a row of CSR, a column of CSC), as a sparse vector.
+
+    The pattern of the vector is kept and used again as long as something else refers to it.
+    """
     pattern: Any = x.pattern
     first, last = pattern.indptr[k:][:2].tolist()
     piece = parts(pattern).get(k)
@@ -55,13 +64,17 @@ def line(x: Sparse, k: int) -> Any:
 
 
 def is_line_of(piece: Pattern) -> CompressedPattern | None:
-    """The matrix that a pattern was cut out of as a line, while it lives."""
+    """The pattern of the matrix from which `line` took ``piece``; None if there is none or it is gone."""
     reference: Callable[[], CompressedPattern | None] | None = piece._facts.get("line of")
     return None if reference is None else reference()
 
 
 def line_put_back(piece: Pattern, k: int, whole: CompressedPattern) -> CooPattern:
-    """A matrix with line ``k`` of ``whole`` alone; kept on the pattern of the line."""
+    """Pattern of the shape of ``whole`` that stores only line ``k``; its entries are those of ``piece``.
+
+    It is kept on ``piece``. If ``piece`` is line ``k`` of ``whole``, the places of the entries in ``whole``
+    are noted too (see `placements`).
+    """
     matrix: CooPattern = piece.once(("put back", k), lambda: _line_put_back(piece, k, whole))
     if parts(whole).get(k) is piece and matrix not in placements(whole):
         first, last = whole.indptr[k:][:2].tolist()
@@ -78,7 +91,10 @@ def _line_put_back(piece: Pattern, k: int, whole: CompressedPattern) -> CooPatte
 
 
 def belongs(piece: CompressedPattern, whole: Pattern, ends: Ends, at: Callable[[], Array | slice]) -> None:
-    """Note that a pattern is the box of another between ``ends``: its entries are at positions ``at()``."""
+    """Note that ``piece`` is the box ``ends`` of ``whole``.
+
+    at : function that gives the position in ``whole`` of each entry of ``piece``.
+    """
     parts(whole)[ends] = piece
     placements(piece)[whole] = Placement(None, at, put=False)
     placements(whole)[piece] = Placement(None, at, put=True)
@@ -88,7 +104,10 @@ def belongs(piece: CompressedPattern, whole: Pattern, ends: Ends, at: Callable[[
 def _cut(
     pattern: CompressedPattern, ends: Ends, values: Array
 ) -> tuple[CompressedPattern, Array, Callable[[], Array | slice]]:
-    """The pattern of a box, the values there, and a function that gives their positions in the whole."""
+    """Cut the box ``ends`` out of a compressed matrix with these ``values``.
+
+    Returns the pattern of the box, its values and a function that gives their positions in ``values``.
+    """
     (first, last), (low, high) = ends if pattern.axis == 0 else ends[::-1]
     (row_start, row_stop), (column_start, column_stop) = ends
     shape = row_stop - row_start, column_stop - column_start
@@ -106,7 +125,11 @@ def _cut(
 
 
 def put_back(piece: CompressedPattern, ends: Ends, shape: Shape) -> CompressedPattern:
-    """A pattern of a larger shape that stores a box's entries where the box lies; kept on that of the box."""
+    """Pattern of the larger ``shape`` that stores the entries of ``piece`` with the box placed at ``ends``.
+
+    It is kept on ``piece``. If ``piece`` was cut out at ``ends`` of a pattern of this shape, the places of
+    the entries in that pattern are noted too (see `placements`).
+    """
     result: CompressedPattern = piece.once(("put back", ends, shape), lambda: _put_back(piece, ends, shape))
     reference, whole_ends = piece._facts.get("whole", (lambda: None, None))
     source = reference()
@@ -131,9 +154,10 @@ def _put_back(piece: CompressedPattern, ends: Ends, shape: Shape) -> CompressedP
 
 
 def joined(patterns: list[CompressedPattern], axis: int, shape: Shape) -> tuple[CompressedPattern, list[Any]]:
-    """Matrices beside each other along an axis, and where each one's entries are: positions or slices.
+    """Join compressed matrices along ``axis``: the pattern, and the places of the entries of each.
 
-    Kept on the first for as long as the others live, so that a cotangent is on the pattern of the result.
+    The places are positions in the result, or a slice. The result is kept on the first pattern as long as the
+    others live, so that a cotangent is on the same pattern.
     """
     first, *remaining = patterns
     table: dict[Any, Any] = first.once(("joined", axis), dict)
@@ -150,12 +174,14 @@ def joined(patterns: list[CompressedPattern], axis: int, shape: Shape) -> tuple[
 
 
 def _itself(at: Array | slice) -> Array | slice:
+    """Return ``at``: with `partial`, a function without arguments that gives known positions."""
     return at
 
 
 def _joined(
     patterns: list[CompressedPattern], axis: int, shape: Shape
 ) -> tuple[CompressedPattern, list[Any]]:
+    """Result of `joined`, computed; each matrix is noted as a box of the result (`belongs`)."""
     offsets = np.cumsum([0, *(p.shape[axis] for p in patterns)]).tolist()
     across = patterns[0].axis
     dtype = np.result_type(*(p.index_dtype for p in patterns))

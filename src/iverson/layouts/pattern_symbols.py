@@ -53,6 +53,10 @@ class PatternRead(GraphError):
 
 
 def _guarded(name: str) -> Any:
+    """Method of `StandIn` for the method ``name`` of int: it raises PatternRead in code of the user.
+
+    The methods of `_KEPT` give a `StandIn` again.
+    """
     how = getattr(int, name)
 
     def operate(self: int, *operands: int) -> Any:
@@ -85,9 +89,11 @@ _ALONE += ("neg", "pos", "abs", "invert", "trunc", "round", "floor", "ceil", "st
 
 
 class StandIn(int):
-    """A number of entries that stands for any. Code of the user's gets none (`handed_out`), and cannot
-    compute with one that reaches it otherwise: a trace goes one way, and what is computed from a number does
-    not say what it came from."""
+    """A number of entries that stands for any number of entries.
+
+    Code of the user does not get one (see `handed_out`), and each operation on one that reaches it in another
+    way raises PatternRead: a trace goes one way, and a number computed from it would not say so.
+    """
 
     __slots__ = ()
 
@@ -97,9 +103,11 @@ class StandIn(int):
 
 
 def handed_out(extents: Shape | int, depth: int = 1) -> Any:
-    """Extents, or one, for the frame so many above that of the caller.
+    """Return ``extents``, unless one of them is a `StandIn` and the receiving frame is code of the user.
 
-    Raises PatternRead where one stands for any number, and that frame is of the user.
+    Raises PatternRead then.
+
+    depth : number of frames from the caller of this function up to the frame that receives the extents.
     """
     parts = extents if type(extents) is tuple else (extents,)
     if StandIn in map(type, parts) and is_of_users(depth + 1):
@@ -108,16 +116,18 @@ def handed_out(extents: Shape | int, depth: int = 1) -> Any:
 
 
 class Counts:
-    """Numbers of entries for the symbols of one trace, each of which occurs nowhere else in it.
+    """Source of numbers of entries for the symbols of one trace; no number is given twice.
 
-    taken : numbers that occur. kind : of the numbers; those of `StandIn` need not be enough for any pattern.
+    taken : numbers that must not be given, because they occur in the trace.
+    kind : type of the numbers. Numbers of type `StandIn` are no capacities: they may be less than the number
+        of entries in a call.
     """
 
     def __init__(self, taken: set[int], kind: type[int] = int) -> None:
         self._taken, self._kind = taken, kind
 
     def of(self, stored_shape: Shape) -> int:
-        """A number of entries, or blocks, for a symbol of patterns like one."""
+        """A new number of entries (or of blocks) for a symbol of patterns with this ``stored_shape``."""
         count, *block = stored_shape
         n = max(count, 1) + 1 if self._kind is StandIn else capacity(count)
         while self._taken & {n, n * prod(block)}:
@@ -127,11 +137,11 @@ class Counts:
 
 
 def capacity(count: int) -> int:
-    """A number of entries that a program is made for: at least ``count``, and a prime, so that it is no
-    product of other extents.
+    """Number of entries that a program can hold when the call that is traced has ``count``.
 
-    At most a quarter of them is beyond the count, but for small ones. Symbols after the first take the primes
-    that follow: a hundred symbols of one count have capacities that are near each other.
+    It is at least ``count``, and a prime, so that it is no product of other extents. At most a quarter of it
+    is beyond ``count``, unless that is small. Symbols after the first take the primes that follow: a hundred
+    symbols of one count have capacities that are near each other.
     """
     result = 64
     while result < count:
@@ -140,7 +150,7 @@ def capacity(count: int) -> int:
 
 
 def _prime(n: int) -> int:
-    """The first prime from a number on."""
+    """The smallest prime that is at least ``n``."""
     while not all(n % k for k in range(2, isqrt(n) + 1)):
         n += 1
     return n
@@ -149,13 +159,15 @@ def _prime(n: int) -> int:
 class PatternSymbol(Pattern):
     """A pattern of which everything is known except the places of its entries.
 
-    model : a pattern of the same layout and shape that stores nothing, of which symbols learn their layout.
-    count : how many entries are stored, or blocks.
+    model : a pattern of the same layout and shape that stores nothing; the symbol has its layout.
+    count : number of stored entries, or of stored blocks.
+    sources : functions that give the patterns from which this one is computed; such a function gives None if
+        its pattern is gone.
+    how : computes the pattern from the patterns of the sources; None for a symbol without sources.
+    back : computes the pattern of the only source from the pattern of this symbol.
     capacity : whether ``count`` is an upper bound, and the number of entries may be less.
     by_rows : see `Pattern.by_rows`; counts only where the layout does not imply it.
-    sources : functions that give the patterns that this one follows from; None where one is gone.
-    how : gives its pattern from those of its sources; ``back`` gives that of its only source from its own.
-    counts : gives numbers of entries for symbols that follow from this one.
+    counts : gives numbers of entries for symbols that are computed from this one.
     """
 
     is_symbol = True
@@ -183,7 +195,11 @@ class PatternSymbol(Pattern):
         self.counts = counts or Counts({*model.shape, count})
 
     def at(self, binding: Binding) -> Pattern:
-        """The pattern that this symbol stands for. Raises PatternRead where a binding does not give it."""
+        """The pattern that this symbol stands for in a call.
+
+        If ``binding`` lacks the symbol, the pattern is computed from the sources and added to ``binding``.
+        Raises PatternRead if the symbol has no sources.
+        """
         pattern = binding.get(self)
         if pattern is None:
             if self._how is None:
@@ -194,9 +210,11 @@ class PatternSymbol(Pattern):
     def with_capacity(
         self, count: int, counts: Counts | None = None, now: Callable[[Pattern], Pattern] | None = None
     ) -> PatternSymbol:
-        """A new symbol for patterns like its own that store at most so many entries, or blocks.
+        """A new symbol like this one, for patterns that store at most ``count`` entries, or blocks.
 
-        now : gives the pattern that takes the place of a source.
+        counts : gives numbers of entries for symbols that follow from the new one; by default the same
+            object.
+        now : gives for each source the pattern that takes its place; by default sources stay.
         """
         sources = self._sources if now is None else [partial(_held, now(p)) for p in self.sources]
         how = sources, self._how, self._back
@@ -205,7 +223,7 @@ class PatternSymbol(Pattern):
 
     @property
     def sources(self) -> list[Pattern]:
-        """The patterns that this one follows from. Raises PatternRead where one of them is gone."""
+        """The patterns from which this one is computed. Raises PatternRead if one of them is gone."""
         patterns = [p() for p in self._sources]
         if None in patterns:
             raise PatternRead
@@ -213,11 +231,15 @@ class PatternSymbol(Pattern):
 
     @property
     def follows(self) -> bool:
-        """True if this one follows from other patterns."""
+        """True if the pattern of this symbol is computed from other patterns (its ``sources``)."""
         return self._how is not None
 
     def bind(self, pattern: Pattern, binding: Binding) -> None:
-        """Bind this symbol to a pattern, and its source to the pattern that follows from it, if one does."""
+        """Set the pattern of this symbol in ``binding``.
+
+        If the source is a symbol that ``binding`` lacks, and its pattern can be computed from ``pattern``, it
+        is bound too.
+        """
         binding[self] = pattern
         source = self._sources[0]() if self._back is not None else None
         if isinstance(source, PatternSymbol) and self._back is not None and source not in binding:
@@ -231,7 +253,7 @@ class PatternSymbol(Pattern):
 
     @property
     def extents(self) -> tuple[int, int]:
-        """Number of stored entries, or blocks, and number of stored entries."""
+        """Number of stored blocks (of entries, without blocks), and number of stored entries."""
         return self.stored_shape[0], self.count
 
     @property
@@ -260,6 +282,7 @@ class PatternSymbol(Pattern):
             return source  # type: ignore[no-any-return]
 
         def make() -> PatternSymbol:
+            """Make the symbol with permuted axes; its inverse permutation gives this symbol back."""
             model = self.model.permuted(axes)
             symbol = PatternSymbol(
                 model,
@@ -276,7 +299,10 @@ class PatternSymbol(Pattern):
         return self._followed_by(("permuted", axes), make)
 
     def _followed_by(self, key: Hashable, make: Callable[[], PatternSymbol]) -> PatternSymbol:
-        """The symbol that follows from this one alone; the same as long as it is used, and keeps this one."""
+        """The symbol that is computed from this one, kept under ``key``; ``make`` makes it at the first call.
+
+        It is kept as long as something else uses it, and it keeps this symbol alive.
+        """
         table = _known((self,))
         symbol = table.get(key)
         if symbol is None:
@@ -332,7 +358,7 @@ class PatternSymbol(Pattern):
         """See `Pattern.check`; a symbol has no entries that could be wrong."""
 
     def coalescing(self) -> tuple[Pattern, Array]:
-        """Its entries are distinct."""
+        """Raise PatternRead; nobody has to call it, because the entries of a symbol are distinct."""
         raise PatternRead
 
     def __reduce__(self) -> NoReturn:
@@ -342,8 +368,11 @@ class PatternSymbol(Pattern):
 def symbol_for(
     pattern: Pattern, count: int | None = None, counts: Counts | None = None
 ) -> PatternSymbol | None:
-    """A new symbol for patterns like one, with so many entries or blocks (by default as many); None for
-    patterns that have no symbols."""
+    """A new symbol for patterns like ``pattern``; None if patterns of its type have no symbols.
+
+    count : number of stored entries, or blocks, of these patterns; by default that of ``pattern``.
+    counts : gives numbers of entries for symbols that follow from the new one.
+    """
     count = pattern.stored_shape[0] if count is None else count
     model = _model_of(pattern)
     by_rows = model is not None and pattern.layout == "coo" and pattern.by_rows
@@ -373,8 +402,11 @@ _examples: ContextVar[Binding | None] = ContextVar("iverson_examples", default=N
 
 @contextmanager
 def examples(binding: Binding) -> Iterator[None]:
-    """A block in which new symbols may follow from those of a binding. From its patterns, which are those of
-    a call, the new symbols learn their layout, and about how many entries there are."""
+    """Context in which `follows` can make new symbols that are computed from the symbols of ``binding``.
+
+    The patterns of ``binding``, those of the call that is traced, are the examples: from these the new
+    symbols get their layout and a capacity.
+    """
     outer = _examples.get() or {}
     patterns: Binding = {**outer, **{s: actual(p, outer) for s, p in binding.items()}}
     before = _examples.set(patterns)
@@ -385,10 +417,13 @@ def examples(binding: Binding) -> Iterator[None]:
 
 
 def follows(key: Hashable, make: Make, *sources: Pattern) -> Pattern | None:
-    """The pattern that ``make`` gives for the sources. If a source is a symbol, the result is one, the same
-    for as long as it is used, in the layout that ``make`` gives for the examples; None if that is None.
+    """The pattern that ``make`` computes from ``sources``; a symbol for it if one of the sources is a symbol.
 
-    key : identifies ``make``. Raises PatternRead where there are no examples.
+    The same symbol is returned as long as it is in use. Its layout is the one that ``make`` gives for the
+    patterns of `examples`. The result is None if ``make`` returns None. Raises PatternRead if a new symbol is
+    needed outside of `examples`.
+
+    key : identifies ``make``.
     """
     if PatternSymbol not in map(type, sources):
         return make(*sources)
@@ -408,14 +443,17 @@ def follows(key: Hashable, make: Make, *sources: Pattern) -> Pattern | None:
 
 
 def _known(sources: Sequence[Pattern]) -> StillUsed[PatternSymbol]:
-    """The table of symbols in use that follow from patterns, of which one is a symbol."""
+    """Table of the symbols in use that are computed from ``sources``, kept on the first symbol."""
     first = next(p for p in sources if isinstance(p, PatternSymbol))
     table: StillUsed[PatternSymbol] = first.once("followed by", StillUsed)
     return table
 
 
 def _symbol(key: Hashable, make: Make, model: Pattern, sources: Sequence[Pattern]) -> Pattern:
-    """The symbol of the pattern that follows from sources, like a model; the model, if its shape is empty."""
+    """The symbol of the pattern that ``make`` computes from ``sources``; ``model`` if its shape is empty.
+
+    model : a pattern without entries, in the layout of the symbol.
+    """
     if 0 in model.shape:
         return model
     full = key, tuple(map(id, sources))
@@ -438,11 +476,15 @@ def _symbol(key: Hashable, make: Make, model: Pattern, sources: Sequence[Pattern
 
 
 def _held(pattern: Pattern) -> Pattern:
+    """Return ``pattern``: with `partial`, a function that keeps the pattern alive and gives it."""
     return pattern
 
 
 def _followed(key: Hashable, make: Make, model: Pattern, *sources: Pattern) -> Pattern:
-    """The pattern that follows from sources, in the layout of a model; kept as long as the sources live."""
+    """The pattern that ``make`` computes from ``sources``, converted to the layout of ``model``.
+
+    It is kept as long as the sources live. If a source is a symbol, the result is a symbol.
+    """
     if any(isinstance(p, PatternSymbol) for p in sources):
         return _symbol(key, make, model, sources)
     like = model.layout, model.blocksize, len(sources)
@@ -456,7 +498,10 @@ def _followed(key: Hashable, make: Make, model: Pattern, *sources: Pattern) -> P
 
 
 def kept(key: Hashable, patterns: Sequence[Pattern], make: Callable[[], T]) -> T:
-    """The fact that follows from patterns under a key, made at the first call and kept while all live."""
+    """The fact that is kept under ``key`` for this sequence of ``patterns``, as long as all of them live.
+
+    ``make`` computes it at the first call.
+    """
     first, *remaining = patterns
     if not remaining:
         return first.once(key, make)
@@ -474,7 +519,10 @@ def kept(key: Hashable, patterns: Sequence[Pattern], make: Callable[[], T]) -> T
 
 
 def _like(pattern: Pattern | None, model: Pattern) -> Pattern:
-    """A pattern of at least the entries of one (None: all), each once, in the layout of a model."""
+    """A pattern of at least the entries of ``pattern``, each stored once, in the layout of ``model``.
+
+    If ``pattern`` is None, the result stores all entries of the shape of ``model``.
+    """
     if pattern is None:
         keys = np.arange(prod(model.shape))
         pattern = CooPattern(model.shape, coordinates_of(keys, model.shape, model.index_dtype), True)
@@ -501,8 +549,13 @@ def actual(pattern: Pattern, binding: Binding) -> Pattern:
 
 
 def widened(counts: dict[PatternSymbol, int], taken: Counts) -> dict[PatternSymbol, PatternSymbol]:
-    """New symbols in place of some that follow from others, for patterns of the given numbers of entries, or
-    blocks; the new ones follow from each other as the old ones do."""
+    """New symbols in place of those in ``counts``, for the given numbers of entries, or blocks.
+
+    Symbols between these that are computed from a replaced symbol are replaced too, so that the new symbols
+    are computed from each other as the old ones are.
+
+    taken : gives the new numbers of entries.
+    """
     symbols: dict[Pattern, PatternSymbol] = {}
 
     def now(p: Pattern) -> Pattern:
@@ -520,7 +573,7 @@ def widened(counts: dict[PatternSymbol, int], taken: Counts) -> dict[PatternSymb
 
 
 def bound(params: Params, binding: Binding) -> dict[str, Any]:
-    """Parameters of an op with patterns in place of symbols."""
+    """Parameters of an op in which each pattern symbol is replaced by its pattern in ``binding``."""
     return {k: v.at(binding) if isinstance(v, PatternSymbol) else v for k, v in params.items()}
 
 

@@ -19,7 +19,7 @@ from iverson.layouts.weak_tables import ForOthers
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """Of entries that are put into blocks: the position of each among ``count``, of which others are 0."""
+    """Source of entries put among zeros: old entry k goes to position ``at[k]`` of ``count`` entries."""
 
     at: Array
     count: int
@@ -34,12 +34,12 @@ WithEntries = tuple[Pattern, Array, Callable[[], Source]]
 
 @dataclass(frozen=True, slots=True)
 class ByPattern:
-    """`Layout.from_coo` of a layout on patterns that holds any entries of a shape that fits it.
+    """Function for `Layout.from_coo` of a layout whose patterns can store any entries of a shape that fits.
 
     arrange : ``arrange(pattern, blocksize)`` gives a pattern in the layout that stores at least the entries
-        of another, in which each is stored once, and where its own come from.
-    carry : ``carry(pattern, blocks, entries)`` arranges the entries of a value with its pattern, where that
-        takes fewer passes than to find their order first; None where it does not.
+        of another, in which each is stored once, and the `Source` of its entries.
+    carry : ``carry(pattern, blocks, entries)`` does the same and moves the entries of a value along, where
+        that takes fewer passes than to find their order first; None where it does not.
     """
 
     layout: str
@@ -60,7 +60,7 @@ class ByPattern:
         return target.value(reordered(value.entries, order))
 
     def converted(self, pattern: Pattern, blocks: Blocks) -> tuple[Pattern, Source]:
-        """A pattern in the layout, made at the first call, and where its entries come from."""
+        """Pattern in the layout, kept after the first call, and the `Source` of its entries."""
         if pattern.layout == self.layout and pattern.blocksize == blocks:
             return pattern, None
         target, source = pattern.once(
@@ -71,7 +71,10 @@ class ByPattern:
 
 
 def converted(pattern: Pattern, layout: str, blocks: Blocks = None) -> tuple[Pattern, Source]:
-    """A distinct pattern in another layout, which holds any entries, and where its entries come from."""
+    """Convert ``pattern``, which stores each entry once, to another layout that can store any entries.
+
+    Returns the new pattern and the `Source` of its entries (None if nothing has changed).
+    """
     if pattern.layout == layout and pattern.blocksize == blocks:
         return pattern, None
     arranging = layout_named(layout).from_coo
@@ -80,8 +83,11 @@ def converted(pattern: Pattern, layout: str, blocks: Blocks = None) -> tuple[Pat
 
 
 def rows(pattern: Pattern) -> tuple[Array, ...]:
-    """Entries of a distinct pattern of matrices by rows: where each row starts, in which column each entry is
-    and, unless they are stored so, which entries these are. Lines of blocks are left as they are."""
+    """Entries of a pattern of matrices by rows: the start of each row, and the column of each entry.
+
+    A third array, the position of each of these entries in ``pattern``, follows unless ``pattern.by_rows``.
+    For BSR, the arrays are those of blocks. Each entry must be stored once.
+    """
     result: tuple[Array, ...] = pattern.once("by rows", lambda: _rows(pattern))
     return result
 
@@ -98,7 +104,11 @@ def _rows(pattern: Pattern) -> tuple[Array, ...]:
 
 
 def _with_placements(pattern: Pattern, target: Pattern, source: FoundSource) -> tuple[Pattern, FoundSource]:
-    """Note the places of a pattern's entries in a converted one: a `Source`, or a function that finds one."""
+    """Note the places of the entries of ``pattern`` in ``target`` and the reverse; return the rest.
+
+    target : ``pattern`` in another layout.
+    source : the `Source` of the entries of ``target``, or a function that finds it.
+    """
 
     def at() -> Any:
         order = source() if callable(source) else source
@@ -113,7 +123,7 @@ def _with_placements(pattern: Pattern, target: Pattern, source: FoundSource) -> 
 
 
 def reordered(entries: Array, source: Source) -> Array:
-    """Stored entries in the order of a converted pattern."""
+    """Entries on a converted pattern: ``entries``, those on the pattern before, moved as ``source`` says."""
     if source is None:
         return entries
     if isinstance(source, slice):
@@ -126,10 +136,12 @@ def reordered(entries: Array, source: Source) -> Array:
 
 
 class Placement:
-    """A way to read entries on one pattern at another: take them at the positions ``at``, or put them there.
+    """A way to read, at one pattern, entries that are stored on another one.
 
-    source : the order, of the entries as they are stored, in which they are taken first.
-    at : gives positions among the entries there if ``put``, else among those read.
+    source : how the entries are reordered before (see `reordered`).
+    at : function that gives positions. With ``put``, entry k goes to position ``at()[k]`` of the result; else
+        entry k of the result is read at position ``at()[k]``.
+    put : see ``at``.
     """
 
     __slots__ = ("at", "put", "source")
@@ -140,7 +152,7 @@ class Placement:
         self.put = put
 
     def read(self, entries: Array, count: int) -> Array:
-        """The entries at the other pattern, which stores ``count``; 0 where there is none."""
+        """The entries at the other pattern, which stores ``count`` entries; 0 where ``entries`` has none."""
         if self.source is not None:
             entries = reordered(entries, self.source)
         if not self.put:
@@ -151,14 +163,17 @@ class Placement:
 
 
 def placements(pattern: Pattern) -> ForOthers[Placement]:
-    """The known placements at this pattern, by the patterns whose values they read."""
+    """Table of the placements that read values of other patterns at ``pattern``, by pattern."""
     table: ForOthers[Placement] | None = pattern._facts.get("placements")
     return pattern.once("placements", ForOthers) if table is None else table
 
 
 def subset(pattern: Pattern, at: Array) -> Pattern:
-    """A pattern of at least the entries at increasing positions; if of those alone, where they are from is
-    kept."""
+    """A pattern of at least the entries at the positions ``at``, which increase.
+
+    If it stores just these entries, their places in ``pattern`` are noted (`placements`). A pattern of blocks
+    is returned unchanged.
+    """
     if at.size == pattern.count or len(pattern.stored_shape) > 1:
         return pattern
     part = pattern.subset(at)

@@ -19,7 +19,7 @@ _starts_by_id: dict[int, tuple[ref[Any], int, Array | None]] = {}
 
 
 def row_numbers(pattern: Pattern) -> Array:
-    """The row of each stored entry, the same array each time."""
+    """The row (index along the first axis) of each stored entry, as the same read-only array at each call."""
     rows: Array = pattern.once("rows", lambda: _rows(pattern))
     return rows
 
@@ -33,7 +33,12 @@ def _rows(pattern: Pattern) -> Array:
 
 
 def starts(ids: Array, count: int) -> Array | None:
-    """The start of each of ``count`` segments, then the number of slices; None if ``ids`` are unsorted."""
+    """The start of each of ``count`` segments, then the number of slices; None if ``ids`` are unsorted.
+
+    The result is remembered as long as ``ids`` lives, if ``ids`` is read-only.
+
+    ids : the segment of each slice.
+    """
     cached = _starts_by_id.get(id(ids))
     if cached is not None and cached[0]() is ids and cached[1] == count:
         return cached[2]
@@ -44,6 +49,7 @@ def starts(ids: Array, count: int) -> Array | None:
 
 
 def _remember(ids: Array, count: int, offsets: Array | None) -> None:
+    """Keep ``offsets``, the result of `starts` for ``ids`` and ``count``, until ``ids`` is deleted."""
     key = id(ids)
     _starts_by_id[key] = (ref(ids, lambda _: _starts_by_id.pop(key, None)), count, offsets)
 

@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 class _Key(ref[Any]):
-    """A key of a `ForOthers`, and which one of which table."""
+    """Weak reference to a key of a `ForOthers`, with the number of the key and the table."""
 
     __slots__ = ("number", "table")
     number: int
@@ -25,13 +25,17 @@ class _Key(ref[Any]):
 
 
 def _forget(key: _Key) -> None:
+    """Remove the entry of a key that was deleted from its table."""
     table = key.table()
     if table is not None:
         table._held.pop(key.number, None)
 
 
 class ForOthers(Generic[V]):
-    """A value for each of some other patterns, until that one goes. A key is equal only to itself."""
+    """Table of a value for each of some patterns; an entry goes when its pattern is deleted.
+
+    Keys are compared by identity.
+    """
 
     __slots__ = ("__weakref__", "_held")
 
@@ -58,12 +62,12 @@ class ForOthers(Generic[V]):
         return len(self._held)
 
     def __iter__(self) -> Iterator[Pattern]:
-        """The patterns that live, as of now."""
+        """Iterator over the patterns that are alive at the time of the call."""
         return iter([other for key, _ in list(self._held.values()) if (other := key()) is not None])
 
 
 class StillUsed(Generic[V]):
-    """Objects by key, each in the table for as long as somebody uses it."""
+    """Table of objects by key; it does not keep the objects alive, and forgets those that are deleted."""
 
     __slots__ = ("_held", "_room")
 
@@ -72,7 +76,7 @@ class StillUsed(Generic[V]):
         self._room = 8
 
     def get(self, key: Hashable) -> V | None:
-        """The object of a key, if it is in use; else None."""
+        """The object under ``key``; None if there is none or it is deleted."""
         item = self._held.get(key)
         return None if item is None else item()
 

@@ -37,7 +37,10 @@ class Box:
         return f"Box({self.shape}, {self.region}, {self.inner!r})"
 
     def read(self, region: Region) -> np.ndarray[Any, Any]:
-        """The strided entries of ``region``: a view where it lies inside the box."""
+        """The entries of the array at ``region``, as a strided array.
+
+        The result is a view if ``region`` lies inside the box, else new memory with zeros outside of the box.
+        """
         common = region.intersect(self.region)
         part: NDArray = self.inner[common.within(self.region).slices]
         if common == region:

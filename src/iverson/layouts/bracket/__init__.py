@@ -44,16 +44,16 @@ class Once:
 
 
 class Bracket:
-    """``values`` where ``condition`` is True (False, if ``negated``).
+    """``values`` where ``condition`` is True (where it is False, if ``negated``), and zero elsewhere.
 
-    Both are strided, or boxes of one region: outside of that everything is zero. With ``negated`` the two
-    sides of a selection share their condition, so that their sum is known to need a single select.
+    Both are strided, or both are boxes of one region: outside of that everything is zero. With ``negated``
+    the two sides of a selection share one condition, so that their sum is known to need a single select.
 
-    is_made : whether the selection has been made: values are 0 where the condition does not hold. None if
-        they are 0 there or not finite. If not False, the condition may be a function that gives it, called
-        when it is needed.
-    turned : the selection that this one is with its axes in another order, and that order, in the box that
-        both are in. The selected values of this one are a view of those of the other.
+    is_made : whether the selection has been made. True: ``values`` are 0 where the condition does not hold.
+        None: they are 0 or not finite there. False: they may be anything there. If not False, the condition
+        may be a function that computes it, called when it is needed.
+    turned : another selection, and the order of its axes that gives this one (in the box that both are in).
+        The selected values of this one are a view of those of the other.
 
     In compiled graphs, values and conditions are values of the graph, and a condition has extent 1 along axes
     on which it does not vary (`iverson.kernels.partial`).
@@ -80,18 +80,27 @@ class Bracket:
         self.turned: tuple[Bracket, Shape] | None = None
 
     def without_values(self) -> Bracket:
-        """The condition alone, for a later use of it: that does not keep a cotangent in memory."""
+        """A selection with the same condition and `Zero` values.
+
+        It is kept for a later use of the condition, so that the values (a cotangent) need not stay in memory.
+        """
         x = self.values
         zero: Any = Zero(x.region.shape if type(x) is Box else x.shape, x.dtype)
         zero = Box(x.shape, x.region, zero) if type(x) is Box else zero
         return Bracket(zero, self._condition, self.negated)
 
     def of(self, values: LayoutValue, is_made: bool | None) -> Bracket:
-        """Other values under the same condition, computed or not."""
+        """Selection of other ``values`` under the same condition, which is not computed if it is not yet."""
         return Bracket(values, self._condition, self.negated, is_made=is_made)
 
     def mapped(self, values: LayoutValue, move: Callable[..., LayoutValue]) -> Bracket:
-        """Other values under a function of the condition, which is called if somebody asks for the result."""
+        """Selection of ``values`` under the condition ``move(condition)``.
+
+        The result has the ``negated`` and ``is_made`` of this one. If the condition is not computed yet,
+        ``move`` is called only when the new condition is read.
+
+        values : the moved values; ``move`` is not applied to them.
+        """
         if not self.is_lazy:
             return Bracket(values, move(self.condition), self.negated, is_made=self.is_made)
         bare = self.without_values()
@@ -99,7 +108,7 @@ class Bracket:
 
     @property
     def condition(self) -> Any:
-        """The mask under which values are held (are not, if ``negated``)."""
+        """Mask at which values are kept (are zero, if ``negated``); computed when first read."""
         if callable(self._condition):
             self._condition = self._condition()
         if isinstance(self._condition, np.generic):  # of rank 0, as NumPy computes them
@@ -112,7 +121,7 @@ class Bracket:
         return callable(self._condition)
 
     def waits_for(self, other: Bracket) -> bool:
-        """True if the condition is not computed yet, and is that of another selection."""
+        """True if the condition is not computed yet and ``other`` has the same condition."""
         return callable(self._condition) and self._condition is other._condition
 
     if TYPE_CHECKING:
@@ -132,7 +141,7 @@ class Bracket:
 
 
 def of_packed(value: LayoutValue) -> Any:
-    """Packed entries as a selection that is made; any other value is itself."""
+    """Convert a `Packed` value to a strided `Bracket` under its mask; return any other value unchanged."""
     return (
         Bracket(layout_of(value).to_strided(value), value.mask, is_made=True)
         if type(value) is Packed
@@ -141,14 +150,20 @@ def of_packed(value: LayoutValue) -> Any:
 
 
 def as_selection(value: LayoutValue) -> Any:
-    """Packed entries, or the entries of a box, as a selection that is made; any other value is itself."""
+    """Convert a `Packed` or `Box` value to a `Bracket` whose selection is made; other values are unchanged.
+
+    The condition of a box is True at all entries inside the box.
+    """
     if type(value) is not Box:
         return of_packed(value)
     return Bracket(value, Box(value.shape, value.region, np.ones(value.region.shape, bool)), is_made=True)
 
 
 def held(value: Bracket) -> Any:
-    """The condition under which entries are held: a boolean array, or a box of one."""
+    """Mask of the entries at which ``value`` keeps its values: the condition, inverted if ``negated``.
+
+    The result is a boolean array, or a box of one if the condition is a box.
+    """
     condition = value.condition
     if not value.negated:
         return condition
@@ -158,7 +173,10 @@ def held(value: Bracket) -> Any:
 
 
 def by_line(f: Callable[..., ArrayLike], *conditions: NDArray) -> np.ndarray[Any, Any]:
-    """An elementwise function of arrays of one shape, once along axes on which none of them varies."""
+    """Elementwise function of arrays of one shape, computed once along axes where all are constant.
+
+    An array is constant along an axis of stride 0; the result is then broadcast along this axis.
+    """
     if 0 not in conditions[0].strides:
         return np.asarray(f(*conditions))
     shape = conditions[0].shape
@@ -170,7 +188,11 @@ def by_line(f: Callable[..., ArrayLike], *conditions: NDArray) -> np.ndarray[Any
 
 
 def select(value: LayoutValue) -> Any:
-    """The selection made: strided, or a box. Any other value is itself."""
+    """Values of a `Bracket` with zeros where its condition does not hold: strided, or a box.
+
+    The values are selected in place of those of ``value``, at most once, and ``is_made`` becomes True. Any
+    other value is returned unchanged.
+    """
     if type(value) is not Bracket:
         return value
     if value.is_made is None and is_finite(getattr(value.values, "inner", value.values)):
@@ -211,7 +233,7 @@ def _check(value: Bracket) -> None:
 
 
 def _stored(value: Bracket) -> tuple[Any, np.ndarray[Any, Any]]:
-    """The entries under which the condition holds."""
+    """Boolean mask of the entries that the condition keeps, and the values at these entries."""
     condition, values = (layout_of(part).to_strided(part) for part in (held(value), value.values))
     return condition, values[condition]
 

@@ -27,9 +27,10 @@ from iverson.layouts.pattern import Array, Pattern, Sparse, coordinates_of, read
 
 
 class CompressedPattern(Pattern):
-    """``indptr`` over lines, ``indices`` within them; ``axis`` 0 compresses rows, 1 columns.
+    """Pattern with ``indptr``, the start of each line, and ``indices``, the place of each entry in its line.
 
     shape : (*batch, rows, columns); the lines of all matrices are numbered through.
+    axis : 0 if lines are rows, 1 if lines are columns.
     blocks : the shape of the blocks, or None for single entries.
     """
 
@@ -79,13 +80,13 @@ class CompressedPattern(Pattern):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Number of rows and number of columns of blocks (or entries) of a matrix."""
+        """Number of rows and number of columns of one matrix, counted in blocks if there are any."""
         r, c = self.blocks or (1, 1)
         return self.shape[-2] // r, self.shape[-1] // c
 
     @property
     def lines(self) -> Array:
-        """The line that each entry or block is in."""
+        """Number of the line that each stored entry (or block) is in; numbered through in a batch."""
         numbers: Array = self.once("lines", self._lines)
         return numbers
 
@@ -93,6 +94,7 @@ class CompressedPattern(Pattern):
         return counting_sorts.lines_of(self.indptr, np.empty_like(self.indices))
 
     def _coordinates(self) -> Array:
+        """Index of each stored entry along each axis: shape (axes, count), blocks in C order."""
         if self.ndim == 2 and self.blocks is None:
             coordinates = np.empty((2, self.count), self.index_dtype)
             counting_sorts.lines_of(self.indptr, coordinates[self.axis])
@@ -148,6 +150,7 @@ class CompressedPattern(Pattern):
         return lines
 
     def _turned(self, axis: int) -> tuple[Array, Array, Array]:
+        """Lines along the other ``axis``: starts, indices, and the position of each entry here."""
         conversion = self._facts.get(("converted", NAMES[axis, False], None))
         if conversion is not None:  # found with the entries of a value
             pattern, source = conversion
@@ -165,7 +168,10 @@ class CompressedPattern(Pattern):
         return at, there
 
     def find_coordinates(self, at: Sequence[Array]) -> Array:
-        """Positions of the entries at rows and columns of a matrix of single entries; -1 if not stored."""
+        """Positions of the entries at the given rows ``at[0]`` and columns ``at[1]``; -1 if not stored.
+
+        The pattern must be of one matrix, of single entries.
+        """
         n, m = self.grid[self.axis], self.grid[1 - self.axis]
         return counting_sorts.places(n, m, self.indptr, self.indices, at[self.axis], at[1 - self.axis])
 
@@ -176,7 +182,7 @@ class CompressedPattern(Pattern):
         return coo
 
     def of_entries(self, dense: Shape) -> Pattern:
-        """See `Pattern.of_entries`; with dense axes, the result is in COO."""
+        """See `Pattern.of_entries`; the result is in COO, or this pattern if ``dense`` is empty."""
         return self.in_coo.of_entries(dense) if dense else self
 
     def permuted(self, axes: Shape) -> Pattern:
@@ -202,6 +208,7 @@ class CompressedPattern(Pattern):
         return self._pickled(self.shape, self.indptr, self.indices, self.axis, self.blocks)
 
     def check(self) -> None:
+        """See `Pattern.check`."""
         grid = self.grid
         assert self.shape[-2:] == tuple(n * b for n, b in zip(grid, self.blocks or (1, 1), strict=True))
         assert self.indptr.dtype == self.indices.dtype

@@ -24,7 +24,11 @@ T = TypeVar("T")
 
 
 def arranged(axis: int, pattern: Pattern, blocks: Blocks) -> tuple[Pattern, Source]:
-    """The entries of a pattern by rows (axis 0) or columns (1), single or in blocks."""
+    """Convert ``pattern`` to a compressed one, and return it with the source of its entries (see `Source`).
+
+    axis : 0 for lines of rows, 1 for lines of columns.
+    blocks : shape of the blocks to store; None for single entries.
+    """
     if blocks is not None:
         return _blocked(pattern, axis, blocks)
     compressed = pattern.lines_along(axis)
@@ -46,7 +50,7 @@ def arranged(axis: int, pattern: Pattern, blocks: Blocks) -> tuple[Pattern, Sour
 
 
 def _turned(rows: Sequence[T]) -> list[T]:
-    """A sequence with its last two in the other order."""
+    """List of the same elements with the last two exchanged."""
     return [*rows[:-2], rows[-1], rows[-2]]
 
 
@@ -55,8 +59,15 @@ MANY = 1 << 13
 
 
 def carried(axis: int, pattern: Pattern, blocks: Blocks, entries: Array) -> WithEntries | None:
-    """The entries of a matrix that is compressed along the other axis, in the pass that turns its indices; of
-    rows, in the pass that puts them into blocks."""
+    """Convert a compressed matrix and the ``entries`` of a value on it in one pass.
+
+    There is such a pass from rows to columns, from columns to rows, and from a few rows to rows of blocks.
+    Returns the new pattern, the entries on it and a function that gives the source of these entries. The
+    result is None if there is no such pass for ``pattern``, if entries are slices, or if their order along
+    ``axis`` is known already.
+
+    axis : 0 for lines of rows in the result, 1 for columns.
+    """
     if not isinstance(pattern, CompressedPattern) or pattern.ndim != 2 or pattern.blocks:
         return None
     if blocks is not None and pattern.axis == axis == 0 and entries.ndim == 1 and pattern.count < MANY:
@@ -69,7 +80,10 @@ def carried(axis: int, pattern: Pattern, blocks: Blocks, entries: Array) -> With
 
 
 def _rows_in_blocks(pattern: CompressedPattern, blocks: tuple[int, int], entries: Array) -> WithEntries:
-    """Rows as rows of blocks, which are found as entries are met and sorted then."""
+    """Convert a matrix in CSR, with its ``entries``, to BSR in one pass, without a sort of all entries.
+
+    Returns the new pattern, the entries on it and a function that gives the source of these entries.
+    """
     to_blocks = partial(counting_sorts.in_blocks, pattern.shape, blocks, pattern.indptr, pattern.indices)
     starts, indices, values = to_blocks(entries)
     result = CompressedPattern(pattern.shape, starts, indices, 0, blocks)
@@ -88,9 +102,10 @@ def _rows_in_blocks(pattern: CompressedPattern, blocks: tuple[int, int], entries
 
 
 def _blocked(pattern: Pattern, axis: int, blocks: tuple[int, int]) -> tuple[Pattern, Source]:
-    """Blocks that hold a stored entry, by the address of the block; the rest of a block is an explicit 0.
+    """Pattern of the blocks that contain a stored entry, and the source of its entries.
 
-    Entries are sorted by the address of their block and their place within it.
+    Entries are sorted by the address of their block and their place within the block. Where ``pattern``
+    stores nothing, the block has an explicit 0: then the source is `Padded`.
     """
     r, c = blocks
     grid = pattern.shape[-2] // r, pattern.shape[-1] // c
@@ -114,7 +129,13 @@ def _blocked(pattern: Pattern, axis: int, blocks: tuple[int, int]) -> tuple[Patt
 
 
 def _by_block(pattern: Pattern, axis: int, blocks: tuple[int, int], grid: tuple[int, int]) -> Array:
-    """The address of each entry where block follows block; in place, as new memory is most of the time."""
+    """Position of each stored entry in the dense array of all blocks, block after block, each in C order.
+
+    Blocks follow each other by rows of blocks (``axis`` 0) or columns of blocks (1). The arithmetic is in
+    place, because most of the time would go into new memory.
+
+    grid : number of blocks along rows and along columns.
+    """
     *batch, rows, columns = pattern.coordinates.astype(np.int64, copy=False)
     places, extents = [rows // blocks[0], columns // blocks[1]], grid
     if axis == 1:
@@ -133,14 +154,22 @@ def _by_block(pattern: Pattern, axis: int, blocks: tuple[int, int], grid: tuple[
 def _compress(
     shape: Shape, lines: Array, indices: Array, axis: int, blocks: Blocks, dtype: DTypeLike
 ) -> CompressedPattern:
-    """A pattern of sorted lines."""
+    """Compressed pattern of entries (or blocks) that are sorted by line, then by index.
+
+    lines : the line of each entry.
+    indices : the place of each entry in its line.
+    dtype : of the index arrays of the result.
+    """
     count = prod(shape[:-2]) * (shape[-2 + axis] // (blocks[axis] if blocks else 1))
     indptr = counting_sorts.starts_of(np.asarray(lines, dtype), count)
     return CompressedPattern(shape, indptr, np.ascontiguousarray(indices, dtype), axis, blocks)
 
 
 def unfit(blocked: bool, shape: Shape, blocks: Blocks) -> str:
-    """The shapes that fit (of matrices, of whole blocks), in words; "" for a shape that fits."""
+    """Description of the shapes that fit the layout, if ``shape`` does not fit; "" if it does.
+
+    blocked : True for a layout of blocks: the description then asks for whole blocks.
+    """
     divides = blocks is None or all(n % b == 0 for n, b in zip(shape[-2:], blocks, strict=False))
     if len(shape) >= 2 and divides:
         return ""
@@ -148,6 +177,7 @@ def unfit(blocked: bool, shape: Shape, blocks: Blocks) -> str:
 
 
 def _register(name: str, kind: type[Sparse]) -> None:
+    """Register the compressed layout ``name``, with values of type ``kind``."""
     axis, blocked = next(key for key, layout in NAMES.items() if layout == name)
     register(
         Layout(

@@ -52,14 +52,14 @@ class CooPattern(Pattern):
 
     @staticmethod
     def of_keys(keys: Array, shape: Shape, dtype: DTypeLike = np.int64) -> CooPattern:
-        """The pattern of increasing addresses."""
+        """Pattern of entries at the increasing row-major addresses ``keys``; ``dtype`` is of the indices."""
         pattern = CooPattern(shape, coordinates_of(keys, shape, dtype), True)
         pattern._facts |= {"keys": keys, "sorted": (keys, slice(None))}
         return pattern
 
     @staticmethod
     def of_indices(indices: Sequence[Array], shape: Shape) -> CooPattern:
-        """The pattern of distinct entries, from an array of indices for each axis."""
+        """Pattern of entries at ``indices``, one array for each axis; no entry may occur twice."""
         rows = np.array(indices, index_dtype(*shape)).reshape(len(shape), -1)
         return CooPattern(shape, rows, True)
 
@@ -80,7 +80,7 @@ class CooPattern(Pattern):
 
     @property
     def is_known_distinct(self) -> bool:
-        """True if entries are known to be distinct, without a look at them."""
+        """True if entries are already known to be distinct; unlike `distinct`, it does not compare them."""
         return bool(self._distinct)
 
     @property
@@ -116,6 +116,7 @@ class CooPattern(Pattern):
         return lines
 
     def _lines_along(self, axis: int) -> tuple[Array, Array, Array | slice] | None:
+        """See `Pattern.lines_along`; None if comparing entries takes less work than counting them by line."""
         across, along = self.indices[axis], self.indices[1 - axis]
         n, m = self.shape[axis], self.shape[1 - axis]
         if not counting_sorts.worth_counting(self.count, n, m):
@@ -129,7 +130,7 @@ class CooPattern(Pattern):
         return counting_sorts.compressed(n, m, across, along)
 
     def coalescing(self) -> tuple[CooPattern, Array]:
-        """The coalesced pattern, and where each run of equal addresses starts in sorted order."""
+        """Coalesced pattern, and the position in `sorted` at which each of its addresses starts."""
         result: tuple[CooPattern, Array] = self.once("coalescing", self._coalescing)
         return result
 
@@ -183,7 +184,12 @@ CooPattern.kind = Coo
 
 
 def coalesced(value: Sparse, ordered: bool = False) -> Any:
-    """A sparse value with entries stored once: repeats summed (and in row-major order, if ``ordered``)."""
+    """Sparse value of the same entries in which each is stored once: values of repeats are summed.
+
+    A value that has no repeats is returned unchanged.
+
+    ordered : also require entries in row-major order if the value is in COO.
+    """
     pattern = value.pattern
     if pattern.coalesced if ordered and type(value) is Coo else pattern.distinct:
         return value
@@ -192,12 +198,16 @@ def coalesced(value: Sparse, ordered: bool = False) -> Any:
 
 
 def distinct(pattern: Any) -> Any:
-    """The same entries, each stored once."""
+    """Pattern of the same entries, each stored once; ``pattern`` itself if none is stored twice."""
     return pattern if pattern.distinct else pattern.coalescing()[0]
 
 
 def of_nonzeros(x: Array, sparse_axes: int | None = None) -> Coo:
-    """The nonzero entries (or slices over the first axes that hold one) of an array."""
+    """Convert an array to a COO value of its nonzero entries.
+
+    sparse_axes : number of leading axes that are sparse (by default all). A slice over the axes behind them
+        is stored if it contains a nonzero entry.
+    """
     k = x.ndim if sparse_axes is None else sparse_axes
     occupied = x != 0
     if not k:

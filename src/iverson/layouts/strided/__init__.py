@@ -27,7 +27,7 @@ ALIGNMENT = 64
 
 
 def aligned_empty(shape: Shape, dtype: DTypeLike) -> np.ndarray[Any, Any]:
-    """An uninitialised C-contiguous array whose first byte is 64-byte aligned, so that peers can share it."""
+    """Uninitialised C-contiguous array that is 64-byte aligned, so that other libraries can share it."""
     dtype = np.dtype(dtype)
     size = prod(shape) * dtype.itemsize
     buffer = np.empty(size + ALIGNMENT, np.uint8)
@@ -44,7 +44,7 @@ def aligned_zeros(shape: Shape, dtype: DTypeLike) -> np.ndarray[Any, Any]:
 
 
 def read_only(array: NDArray) -> np.ndarray[Any, Any]:
-    """A view that cannot be written to, for users of a buffer that others may need."""
+    """Read-only view of ``array``, for users of a buffer whose content others may need."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -61,7 +61,7 @@ def are_strided(values: Iterable[LayoutValue]) -> TypeGuard[Iterable[NDArray]]:
 
 
 def strided_operands(args: Iterable[object]) -> Plain | None:
-    """The result of `plain` for operands that are all handles of strided values; None where they are not."""
+    """Result of `plain` for operands that are all handles of strided values; None if one of them is not."""
     return plain(args, np.ndarray)
 
 
@@ -84,14 +84,14 @@ _ONE_OWNER = _references_of_one_owner()
 
 
 def has_one_owner(array: NDArray) -> bool:
-    """True if nothing but one owner and a local name of the caller refers to the array."""
+    """True if nothing refers to the array except one owner and one local name of the caller."""
     return sys.getrefcount(array) <= _ONE_OWNER
 
 
 def holds_alone(x: Handle) -> bool:
-    """True if nobody but this handle can read its strided buffer, so that it may be written.
+    """True if only this handle can read its strided buffer, so that an operation may write to it.
 
-    An aligned array is the only view of a raw buffer: then nobody else may hold that either.
+    An aligned array is the only view of a raw buffer: then no other object may refer to that buffer either.
     """
     array: Any = value_of(x, None)
     if type(array) is not np.ndarray or not array.flags.writeable or not has_one_owner(array):

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Zero:
     """An array of structural zeros.
 
-    stored : the pattern that it would have if its zeros were numbers, or the origin of that pattern
-        (`iverson.kernels.deferred_patterns`): of a product of a sparse tensor and a zero, the pattern of the
-        sparse tensor. None where it would not be sparse.
+    stored : the pattern that the array would have if its zeros were numbers, or the origin of that pattern
+        (`iverson.kernels.deferred_patterns`): for a product of a sparse tensor and a zero, the pattern of the
+        sparse tensor. None if it would not be sparse.
     """
 
     __slots__ = ("dtype", "shape", "stored")
