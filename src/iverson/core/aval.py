@@ -16,7 +16,8 @@ from iverson.core.shapes import Shape
 class UnknownShape:
     """The shape of a value of a graph that was made without one, equal only to itself.
 
-    It may be handed on; extents are asked for in vain, and so is the rank unless that is known.
+    It may be passed on. A read of an extent raises GraphError, and so does a read of the rank, unless
+    ``rank`` is given.
 
     >>> UnknownShape(), UnknownShape(2)
     (*, ?, ?)
@@ -45,12 +46,13 @@ class UnknownShape:
 
 
 def _line() -> str:
+    """Text ", at FILE:LINE" for the line of the user's code; "" if no frame is of the user."""
     frame = user_frame()
     return f", at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
 
 
 def has_shape(x: Any) -> bool:
-    """True if the shape of a value or a handle is known; the shape of a number is."""
+    """True unless the shape of a value or a handle is an `UnknownShape`; a Python number has a shape, ()."""
     return type(getattr(x, "shape", None)) is not UnknownShape
 
 
@@ -93,6 +95,7 @@ class Aval:
         return f"Aval({self.shape}, {self.dtype}{support})"
 
     def __getattr__(self, name: str) -> Any:
+        """Raise GradientError: a rule has read more than shape and dtype of a value that was not kept."""
         if name.startswith("__"):
             raise AttributeError(name)
         raise GradientError(
@@ -104,7 +107,7 @@ class Aval:
 
 
 def aval_of(value: Any) -> Aval:
-    """The Aval of an array, a handle or a Python scalar; of everything but its support."""
+    """Aval with the shape and dtype of an array, a handle or a Python scalar; its support is every entry."""
     if hasattr(value, "shape"):
         return Aval(value.shape, value.dtype)
     return Aval((), np.asarray(value).dtype)

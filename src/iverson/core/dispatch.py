@@ -55,7 +55,7 @@ class Operand:
 
 
 class Recorded(Protocol):
-    """The node of a handle that gradients lead back from: a recorded call, or a leaf, which has no op."""
+    """Node of a handle, from which gradients go back: a recorded call, or a leaf, whose ``op`` is None."""
 
     @property
     def op(self) -> Op | None:
@@ -63,13 +63,13 @@ class Recorded(Protocol):
 
 
 class Handle(Operand):
-    """The protocol of an eager handle: a layout's value, the node that made it, and which result it is.
+    """Protocol of an eager handle: a value in some layout, the node that made it, and its result number.
 
-    ``_node`` is None where no gradient is tracked. A handle may be rebound to another value and node;
-    nodes therefore keep values and nodes, never handles. ``_place`` is set only where the handle keeps the
-    place of a gradient alive (`iverson.autograd.node.GradSlot`), or a leaf that it was and may become
-    again (`iverson.autograd.node.PausedLeaf`). ``_link`` is set only where the handle is a part of
-    another, or has parts (`iverson.handles.views`).
+    ``_node`` is None where no gradient is tracked. A handle may be rebound to another value and node; nodes
+    therefore keep values and nodes, never handles. ``_place`` is set only where the handle keeps the place of
+    a gradient alive (`iverson.autograd.node.GradSlot`), or a leaf that it was and may become again
+    (`iverson.autograd.node.PausedLeaf`). ``_link`` is set only where the handle is a part of another, or has
+    parts (`iverson.handles.views`).
     """
 
     __slots__ = ("__weakref__", "_index", "_link", "_node", "_place", "_value")
@@ -90,9 +90,9 @@ class Handle(Operand):
 
 
 def value_of(x: Anything, *otherwise: Otherwise) -> Any:
-    """The layout's value of an eager handle; for anything else ``otherwise``, if that is given.
+    """The value (in some layout, or of a level) of an eager handle.
 
-    Raises ArgumentTypeError where it is not.
+    For anything else the result is ``otherwise``, if that is given; else ArgumentTypeError is raised.
     """
     if isinstance(x, Handle):
         return x._value
@@ -107,7 +107,8 @@ def value_of(x: Anything, *otherwise: Otherwise) -> Any:
 class Plain:
     """Values and facts of the operands of a call that are all handles with values of one type.
 
-    facts : shape and dtype of each, in a row. tracked : True if one of the operands is (`is_tracked`).
+    facts : shape, dtype of the first operand, shape, dtype of the second, and so on.
+    tracked : True if one of the operands is tracked (`is_tracked`).
     """
 
     values: list[Any]
@@ -116,7 +117,7 @@ class Plain:
 
 
 def plain(args: Iterable[object], kind: type[LayoutValue]) -> Plain | None:
-    """Values and facts of operands that are all handles with values of this type; None if one is not.
+    """Values and facts of operands that are all handles with values of the type ``kind``; None if one is not.
 
     One loop: these checks are most of the cost of a compiled function of many small tensors.
     """
@@ -135,30 +136,33 @@ def plain(args: Iterable[object], kind: type[LayoutValue]) -> Plain | None:
 
 
 def is_tracked(x: Anything) -> bool:
-    """True if ops on an eager handle may be recorded: a gradient leads back from it."""
+    """True if ops on ``x`` may be recorded: it is an eager handle with a node."""
     return getattr(x, "_node", None) is not None
 
 
 def is_variable(x: Anything) -> bool:
-    """True if an eager handle is a leaf of the graph."""
+    """True if ``x`` is an eager handle that is a leaf: its node has no op."""
     node = getattr(x, "_node", None)
     return node is not None and node.op is None
 
 
 def slot_of(x: Any) -> tuple[Any, int]:
-    """The node that made an eager handle, and which of its results the handle is."""
+    """Node that made an eager handle, and the number of its result that the handle is."""
     return x._node, x._index
 
 
 def rebind(x: Handle, value: LayoutValue, *slot: Any) -> None:
-    """Let an eager handle stand for another value of its shape and dtype, in another slot if one is given."""
+    """Give an eager handle another value of its shape and dtype.
+
+    slot : a new node and number of the result; without these, the handle keeps its own.
+    """
     x._value = value
     if slot:
         x._node, x._index = slot
 
 
 class Wrapper(Operand, ABC):
-    """The protocol of an operand that is one plain handle (``_inner``) with semantics of its own.
+    """Protocol of an operand that is one plain handle (``_inner``) with its own meaning, as masked tensors.
 
     Code that differentiates (the engine, transforms, gradcheck) works on the inner handle and wraps its
     results, by `unwrap` and `rewrap`; ops are carried out by an interpreter registered for the kind.
@@ -170,57 +174,65 @@ class Wrapper(Operand, ABC):
 
     @abstractmethod
     def _rewrap(self, handle: Any) -> Any:
-        """A wrapper with the same semantics for another handle of that shape, plain or a wrapper."""
+        """A wrapper with the meaning of this one for another handle of that shape, plain or a wrapper."""
 
     @abstractmethod
     def _rewrap_stacked(self, handle: Any) -> Any:
-        """A wrapper with the same semantics for several handles that are stacked along a new first axis."""
+        """Wrapper with the meaning of this one for a stack of several such handles along a new first axis."""
 
     @abstractmethod
     def _seed(self, value: Any, operation: str, argument: str) -> Any:
-        """A plain handle for the inner handle's cotangent or tangent, from the user's for the operand.
+        """Plain handle of the inner handle's cotangent or tangent, from the user's for the operand.
 
         Raises ShapeError unless ``value`` has this operand's shape.
+
+        operation, argument : names for the error.
         """
 
     @abstractmethod
     def _become(self, result: Self) -> None:
-        """Stand for a result of this operand's kind, shape and dtype from now on."""
+        """Take over the value of ``result``, a wrapper of this kind, shape and dtype."""
 
 
 def unwrap(x: Anything) -> Any:
-    """The plain handle of an operand (anything else is itself)."""
+    """The plain handle in a `Wrapper`; anything else is returned unchanged."""
     return x if type(x) is _handle[0] or not isinstance(x, Wrapper) else x._inner
 
 
 def semantics_of(x: Anything) -> Any:
-    """Semantics of a wrapper without its handle, for `rewrap`; None for anything else."""
+    """A wrapper like ``x`` without a handle, as an argument of `rewrap`; None if ``x`` is no wrapper."""
     return x._rewrap(None) if isinstance(x, Wrapper) else None
 
 
 def rewrap(operand: Any, handle: Shaped) -> Any:
-    """A plain handle with the operand's semantics: its gradient, or itself at another point."""
+    """Wrap ``handle`` as ``operand`` is wrapped; ``handle`` itself if ``operand`` is no wrapper.
+
+    handle : a plain handle, for example the gradient of the operand.
+    """
     is_plain = type(operand) is _handle[0] or not isinstance(operand, Wrapper)
     return handle if is_plain else operand._rewrap(handle)
 
 
 def rewrap_stacked(operand: Anything, handle: Operand) -> Any:
-    """Apply the operand's semantics to several handles stacked along a new first axis; see `rewrap`."""
+    """Wrap ``handle``, a stack of several such handles along a new first axis, as ``operand`` is wrapped."""
     return operand._rewrap_stacked(handle) if isinstance(operand, Wrapper) else handle
 
 
 @singledispatch
 def zero_filled(x: Any) -> Any:
-    """A plain handle with 0 for missing entries; other values are themselves. Wrappers register theirs."""
+    """A plain handle in which missing entries are 0; values that are no wrapper are returned unchanged.
+
+    Each type of wrapper registers its own function.
+    """
     return x
 
 
 class Level(ABC):
-    """A context in which handles have a meaning: a trace, a batch. It is left when its ``with`` block ends.
+    """Context in which handles have another meaning, as a trace or a batch, until its block ends.
 
-    Handles contain its values (`LevelValue`) as they contain those of a layout, so that functions, gradients
-    and wrappers work on them as on any other value. Ops on them are carried out by the level's `bind`, which
-    calls ops on the handles that its values stand for: handles of outer levels, or eager ones.
+    Handles contain its values (`LevelValue`) as they contain values in some layout, so that functions,
+    gradients and wrappers work on them as on any other value. Ops on them are carried out by the level's
+    `bind`, which calls ops on the handles that its values stand for: handles of outer levels, or eager ones.
 
     Attributes
     ----------
@@ -260,7 +272,7 @@ class Level(ABC):
         """Carry out an op on arguments of which at least one is a value of this level.
 
         All others are handles of levels outside or eager ones, arrays or Python scalars. The result is a
-        value of this level or a layout's, or a tuple of them where the op has several.
+        value of this level or in some layout, or a tuple of them if the op has several results.
         """
 
     def index_array(self, pattern: Any, axis: int) -> Any:
@@ -274,19 +286,23 @@ class Level(ABC):
         return None
 
     def one_by_one(self, function: type) -> Any:
-        """A `Function` that carries out another one where entries are known; None where they never are."""
+        """A `Function` that runs ``function`` once entries are known; None if they never are."""
         return None
 
     @contextmanager
     def knowing(self, x: Any, operand: Any) -> Iterator[None]:
-        """A block in which reads of an outside tensor, or of one with the value x, return ``operand``.
+        """Context where reads of an outside tensor (``x``, or one with the value ``x``) return ``operand``.
 
-        After the block, too, if x is a value of a level, which nobody can read anew.
+        If ``x`` is a value of a level, nobody can read it anew: reads then return ``operand`` after the
+        block, too.
         """
         yield
 
     def created(self, handle: Handle) -> Any:
-        """A new array that no operand led to, as this level has it; by default as it is, a constant."""
+        """The form in which this level takes a new array that does not depend on an operand.
+
+        By default, this is ``handle`` itself, a constant.
+        """
         return handle
 
     def examples(self) -> int | None:
@@ -294,11 +310,11 @@ class Level(ABC):
         return None
 
     def writing(self, x: Handle) -> None:
-        """Before a handle is made to stand for a value of this level; by default nothing."""
+        """Prepare for ``x`` to get a value of this level; by default nothing is done."""
         return
 
     def of_examples(self, handle: Handle) -> Any:
-        """Value in this level of a handle that has one array for each example, along axis 0."""
+        """Value of this level for a ``handle`` that has one array for each example, along axis 0."""
         return handle
 
     def variable_of(self, x: Any) -> Any:
@@ -321,8 +337,10 @@ class Level(ABC):
             self._restore_wrappers(refuse=how[0] is None)
 
     def _restore_wrappers(self, refuse: bool) -> None:
-        """Restore outside wrappers that were given a value of this level; raises GraphError if there are any
-        and ``refuse`` is True."""
+        """Give wrappers from outside their earlier value, if they were given a value of this level.
+
+        Raises GraphError if there are any and ``refuse`` is True.
+        """
 
         def changed() -> list[tuple[Any, Callable[[Any], None]]]:
             wrappers = [(where(), restore) for where, restore in self._wrappers.values()]
@@ -346,7 +364,7 @@ class Level(ABC):
 
     @contextmanager
     def innermost(self) -> Iterator[None]:
-        """A block in which no level within this one is entered."""
+        """Context in which the levels inside of this one are not entered: this one is innermost."""
         before = _levels.set(_levels.get()[: None if self.depth is None else self.depth + 1])
         try:
             yield
@@ -355,7 +373,7 @@ class Level(ABC):
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """A block in which this level, and all within it, are not entered."""
+        """Context in which this level, and all levels inside of it, are not entered."""
         before = _levels.set(_levels.get()[: self.depth])
         try:
             yield
@@ -372,20 +390,20 @@ class Cells(Protocol):
         """Carry out an op on tracked tensors from outside; see `Level.bind`."""
 
     def reading(self, args: Arguments) -> None:
-        """Called before an op on outside arrays alone, which this level does not see."""
+        """Prepare for an op on outside arrays alone; `Level.bind` is not called for such an op."""
 
     def inside(self, x: Handle) -> Any:
-        """A handle with the level's value for the value of an eager handle."""
+        """A handle of this level's value for the value of the eager handle ``x``."""
 
     def rebinding(self, x: Handle) -> None:
-        """Called before a handle gets another value."""
+        """Prepare for ``x`` to get another value."""
 
     def gradient(self, place: Any, *, read: bool) -> None:
-        """Called before the gradient in a place is read, or replaced."""
+        """Prepare for the gradient in ``place`` to be read (``read`` is True) or replaced."""
 
 
 class _Entered:
-    """Count, over all threads, of entered levels with cells: while it is zero, nobody asks for cells."""
+    """Number of entered levels with cells, over all threads; while it is 0, no call looks for cells."""
 
     __slots__ = ("count", "lock")
 
@@ -418,7 +436,10 @@ def _level_of(x: Anything) -> Level | None:
 
 
 def rewrapping(x: W, restore: Callable[[W], None]) -> None:
-    """Note a wrapper, before it gets another value, in the entered levels within the level of its value."""
+    """Note the wrapper ``x``, before it gets another value, in the entered levels inside of its own.
+
+    restore : function that gives the wrapper its present value again when such a level ends.
+    """
     value_level = _level_of(x)
     for level in reversed(levels()):
         if level is value_level:
@@ -429,18 +450,19 @@ def rewrapping(x: W, restore: Callable[[W], None]) -> None:
 
 
 def may_select(x: Anything) -> bool:
-    """True if a handle may have a selection as its value that is not computed yet."""
+    """True if the value of a handle may be a selection (`Bracket`) that is not computed yet."""
     return getattr(value_of(x, x), "may_select", False)
 
 
 class LevelValue(Operand):
-    """The protocol of a value that belongs to a level; its type is registered as a layout is.
+    """The protocol of a value that belongs to a level; its type is registered like a layout.
 
     may_select : True if the eager value may be a selection that is not computed yet (a bracket).
     is_sparse : True if the eager value is sparse.
     pattern : the entries that the eager value stores; None if they are not known, or differ.
     stored : the origin of the entries that eager code would store (`iverson.kernels.deferred_patterns`); None
-    of numbers. dense : True if the eager value is known to be strided: then there is nothing else to ask.
+        if each entry would be stored.
+    dense : True if the eager value is known to be strided: the other attributes then need not be read.
     """
 
     __slots__ = ("_level",)
@@ -464,7 +486,7 @@ def has_entries(x: Anything) -> bool:
 
 
 def level_of(values: Iterable[Shaped | complex | None]) -> Level | None:
-    """The innermost level that one of some values belongs to.
+    """The innermost level that one of ``values`` belongs to; None if all are eager values.
 
     Raises ArgumentError for a value of a level that is not entered in this context.
     """
@@ -483,7 +505,12 @@ def level_of(values: Iterable[Shaped | complex | None]) -> Level | None:
 def seen_from(
     level: Level, args: Iterable[Shaped | complex], values: Iterable[Shaped | complex | None]
 ) -> tuple[Any, ...]:
-    """The arguments of a call as a level's `bind` takes them: its own values, all else as it was given."""
+    """The arguments of a call as `Level.bind` of ``level`` takes them.
+
+    Handles of values of this level are replaced by the values; all other arguments stay.
+
+    values : the value of each argument.
+    """
     operands = []
     for a, v in zip(args, values, strict=True):  # a loop: this is asked for each call in a level
         operands.append(v if isinstance(v, LevelValue) and v._level is level else a)
@@ -491,18 +518,19 @@ def seen_from(
 
 
 class Bits(Protocol):
-    """A source of random numbers, of which the state can be read and set."""
+    """A source of random numbers whose state can be read and set."""
 
     state: Any
 
 
 class Draw:
-    """Random entries that are drawn at each call: the form in which a trace keeps a draw.
+    """A draw of random numbers that is repeated at each call: the form in which a trace keeps a draw.
 
-    ``draw(lead)`` returns a handle with axes of these extents in front.
+    ``draw(lead)`` returns a handle with axes of the extents ``lead`` in front.
 
-    known : the levels whose examples share the numbers, as their source was created there, or that have them
-        along these axes.
+    lead : extents of the axes in front of each draw.
+    known : the levels whose examples share the numbers, because their source was created there, or whose
+        examples are along the axes ``lead``.
     """
 
     __slots__ = ("_bits", "_draw", "_known", "_lead", "dtype", "shape")
@@ -521,35 +549,40 @@ class Draw:
         bits.state = state
 
     def __call__(self) -> Any:
-        """The next draw, as the levels that are entered have it."""
+        """Draw new numbers, in the form of the levels that are entered (see `drawn`)."""
         return drawn(lambda lead: self._draw((*lead, *self._lead)), self._known, self._bits)
 
     def is_like(self, other: Draw) -> bool:
-        """True if both draw the same numbers, one after the other, from one source."""
+        """True if both draw equal numbers from one source, if they start in one state of it."""
         a, b = ((d.shape, d.dtype, d._lead, d._known) for d in (self, other))
         return self._bits is other._bits and a == b and is_same_function(self._draw, other._draw)
 
     def several(self, count: int) -> Draw:
-        """A draw of ``count`` such draws, along a new first axis."""
+        """Draw that gives ``count`` of these draws at once, along a new first axis."""
         return Draw(self._bits, self._draw, (count, *self._lead), self._known)
 
     def differs_in(self, level: Level) -> bool:
-        """True if the examples of a level have draws of their own."""
+        """True if each example of ``level`` has numbers of its own."""
         return level.examples() is not None and level.origin not in self._known
 
 
 def created(handle: Handle) -> Any:
-    """A new array as the innermost level has it: what creation and random functions return."""
+    """New array in the form of the innermost level (see `Level.created`); ``handle`` if there is none.
+
+    Creation and random functions return it.
+    """
     level_stack = levels()
     return level_stack[-1].created(handle) if level_stack else handle
 
 
 def drawn(draw: Callable[[tuple[int, ...]], Handle], known: tuple[Level, ...], bits: Bits) -> Any:
-    """New random numbers: ``draw(lead)`` returns a handle with further axes of these extents in front.
+    """New random numbers, in the form of the levels that are entered; ``draw(lead)`` draws them.
 
-    They differ from example to example in the levels that were entered after those in ``known``, in which the
-    source of the numbers was created. Within a level that records a program, they are drawn when it runs.
+    The numbers differ from example to example in the levels that were entered after those in ``known``.
+    Within a level that records a program, they are drawn when the program runs.
 
+    draw : function that returns a handle with further axes of the extents ``lead`` in front.
+    known : the levels in which the source of the numbers was created.
     bits : the source of the numbers, with a ``state`` that can be read and set.
     """
     traces = (k for k, level in enumerate(levels(), 1) if level.drawn is not None)
@@ -581,7 +614,7 @@ _new = object.__new__
 def register_interpreter(
     interpreter: Interpreter, kinds: tuple[type, ...] = (), *, default: bool = False
 ) -> None:
-    """Make ``interpreter`` responsible for wrappers of the given types (or, by default, for all else)."""
+    """Use ``interpreter`` for wrappers of the types ``kinds``; with ``default``, for all other calls too."""
     for kind in kinds:
         _by_type[kind] = interpreter
     if default:
@@ -589,12 +622,15 @@ def register_interpreter(
 
 
 def register_handle(kind: type[Handle]) -> None:
-    """Say which class eager results are handed out as."""
+    """Set the class of the handles in which eager results are returned."""
     _handle[0] = kind
 
 
 def make_handle(value: LayoutValue, node: Recorded | None = None, index: int = 0) -> Any:
-    """A new eager handle, in half the time that a call of its class takes."""
+    """A new eager handle, in half the time that a call of its class takes.
+
+    index : the number of the result, among several of ``node``, that it is.
+    """
     handle = _new(_handle[0])
     handle._value = value
     handle._node = node
@@ -623,7 +659,7 @@ def bind(op: Op, args: Arguments, params: dict[str, Any] = NO_PARAMS) -> Any:
 
 
 def foreign(args: Arguments) -> Interpreter | None:
-    """Interpreter that carries out a call that the default interpreter does not: that of a wrapper.
+    """The interpreter of the first wrapper among ``args``; None if there is no wrapper.
 
     The default interpreter asks only if it meets an argument that it does not know, so that calls on plain
     handles never look it up.

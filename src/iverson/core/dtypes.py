@@ -160,7 +160,7 @@ def is_floating(dtype: DType) -> builtins.bool:
 
 
 def to_inexact(dtype: DType) -> DType:
-    """The dtype itself if floating, the default float if integer or bool."""
+    """The dtype itself if real or complex floating, the default float if integer or bool."""
     return _TO_FLOAT.get(dtype.kind, dtype)
 
 
@@ -198,7 +198,10 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> builti
 
 
 def named(x: Shaped | DTypeLike | complex) -> Any:
-    """The dtype of an array; a type is returned itself (NumPy's scalar types have a ``dtype`` too)."""
+    """The dtype of an array; anything else is returned unchanged.
+
+    A type is returned itself, because NumPy's scalar types have a ``dtype`` too.
+    """
     return x if isinstance(x, type) else getattr(x, "dtype", x)
 
 
@@ -225,11 +228,15 @@ def result_type(*operands: Shaped | DTypeLike | complex) -> DType:
 
 
 def _names_bfloat16(item: DTypeLike | complex) -> builtins.bool:
+    """True if ``item`` is the dtype bfloat16 or its name."""
     return item == _BFLOAT16 if isinstance(item, str) else builtins.bool(getattr(item, "kind", "") == "V")
 
 
 def _with_bfloat16(items: list[Any]) -> DType:
-    """Promoted dtype of bfloat16 and others: as with float16 in its place, or with float32 beside float16."""
+    """Promoted dtype of bfloat16 with others: as for float16, with bfloat16 for a result float16.
+
+    If float16 itself is among the others, bfloat16 promotes as float32 does.
+    """
     bfloat16_dtype = load_bfloat16()
     operands = [d if type(d) in (builtins.bool, int, float, complex) else as_dtype(d) for d in items]
     other_operands = [d for d in operands if not isinstance(d, np.dtype) or d != bfloat16_dtype]

@@ -107,7 +107,7 @@ class Bracket:
 
 
 class LowRank:
-    """The matrix ``left @ right``, not multiplied out: a cotangent that only products read.
+    """The matrix ``left @ right``, kept as its factors: a cotangent that is only read in products.
 
     need : the entries of it that are read.
     """
@@ -131,19 +131,19 @@ FACTORED = Full(products=True)
 
 
 def in_products(demand: Entries) -> bool:
-    """True if the entries are read in matrix products alone."""
+    """True if the entries of a demand are read in matrix products alone."""
     return getattr(demand, "products", False)
 
 
 def entry_by_entry(demand: Entries) -> Entries:
-    """The same entries, however they are read."""
+    """The same entries as a demand that allows any use of them, not only matrix products."""
     if type(demand) is Stored:
         return Stored(demand.pattern) if demand.products else demand
     return FULL if demand is FACTORED else demand
 
 
 def plain(entries: Entries, shape: Shape) -> Entries:
-    """The same entries of an array of ``shape``: a box that is empty, or everything, by that name.
+    """The same entries of an array of ``shape``, with `NOTHING` for an empty box and `FULL` for a box of all.
 
     >>> plain(Box(Region((0,), (3,))), (3,)) is FULL, plain(Box(Region((1,), (1,))), (3,)) is NOTHING
     (True, True)
@@ -156,14 +156,16 @@ def plain(entries: Entries, shape: Shape) -> Entries:
 
 
 def hull(entries: Entries, shape: Shape) -> Region:
-    """The smallest region known to hold the entries (of a pattern, everything)."""
+    """The smallest region known to contain the entries; for a pattern or a bracket, the whole ``shape``."""
     if type(entries) is Box:
         return entries.region
     return Region((0,) * len(shape), (0,) * len(shape)) if entries is NOTHING else Region.full(shape)
 
 
 def meet(a: Entries, b: Entries) -> Entries:
-    """Entries of both, read as a's are. Exact, but for these supersets, which cost less than they would save:
+    """The entries that are in both sets, to be read as those of ``a`` are (in products alone, or not).
+
+    Exact, but for these supersets, which cost less than they would save:
 
     - of a pattern of blocks, blocks that are in part in the other set stay whole;
     - of a pattern with dense trailing axes, slices that are in part in the other set stay whole;
@@ -197,18 +199,20 @@ def meet(a: Entries, b: Entries) -> Entries:
 
 
 def _boxes(a: Region, b: Region) -> Entries:
+    """The intersection of two boxes; `NOTHING` if it is empty."""
     region = a.intersect(b)
     return Box(region) if region.size else NOTHING
 
 
 def _stored(pattern: Places, products: bool) -> Entries:
+    """The entries of ``pattern``; `NOTHING` if it stores none."""
     return Stored(pattern, products) if pattern.count else NOTHING
 
 
 def join(sets: Iterable[Entries]) -> Entries:
-    """A set that holds all of the given ones. Of boxes it is their hull, of different kinds everything.
+    """A set that contains all of ``sets``: for boxes the hull, for sets of different kinds every entry.
 
-    Different patterns give everything too: to merge them mostly costs more than it saves.
+    For different patterns it is every entry too: to merge them mostly costs more than it saves.
 
     >>> join([Box(Region((0,), (2,))), NOTHING, Box(Region((4,), (5,)))])
     Box(region=Region(start=(0,), stop=(5,)))
@@ -239,7 +243,7 @@ def covers(outer: Entries, inner: Entries, shape: Shape) -> bool:
 
 
 def size(entries: Entries, shape: Shape) -> int:
-    """Number of entries in the set."""
+    """Number of entries in the set, in an array of ``shape``."""
     if type(entries) is Bracket:
         count = int(np.count_nonzero(entries.condition))
         return prod(shape) - count if entries.negated else count

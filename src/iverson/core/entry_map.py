@@ -25,7 +25,8 @@ Facts: TypeAlias = Sequence[Any]
 class Call:
     """A call of an op, as an argument of relations.
 
-    inputs : the facts of each, as in `EntryMap.demand`; of index arrays, the entries, if these are known.
+    inputs : the facts of each input, as in `EntryMap.demand`; for an index array, the array if its entries
+        are known.
     out : the Aval of the result in question, which is number ``result`` of several.
     """
 
@@ -36,7 +37,7 @@ class Call:
     result: int = 0
 
     def everything(self, i: int) -> Relation:
-        """Each entry depends on all entries of input i."""
+        """Relation in which each entry of the result depends on all entries of input ``i``."""
         return Relation.everything(self.out.shape, self.inputs[i].shape)
 
 
@@ -85,7 +86,7 @@ class EntryMap:
         cls.bounds = cls.support is not EntryMap.support
 
     def demand(self, op: Any, demands: Sequence[Entries], inputs: Facts, out: Any, params: Params) -> Any:
-        """Entries of the result that depend on demanded entries of the inputs (a tuple, of several results).
+        """Entries of the result that depend on demanded entries of the inputs (a tuple, of several).
 
         demands : the demand on each input.
         inputs : the facts of each: an Aval with a support that lasts, a number, or a strided array.
@@ -94,11 +95,14 @@ class EntryMap:
         return FULL
 
     def support(self, op: Any, where: Entries, i: int, inputs: Facts, out: Any, params: Params) -> Entries:
-        """The entries of input i that some entry of the result in ``where`` depends on."""
+        """The entries of input ``i`` that entries of the result in the set ``where`` depend on.
+
+        inputs, out : as for `demand`.
+        """
         return FULL
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The entries of input i that each entry of a result depends on."""
+        """Relation of each entry of the result of ``call`` to the entries of input ``i`` it depends on."""
         return call.everything(i)
 
 

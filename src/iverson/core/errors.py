@@ -65,7 +65,9 @@ def _package(value: object) -> str:
 
 
 def way_in(value: object, otherwise: str = "convert it with iverson.asarray") -> str:
-    """Remedy for a value that is no tensor; ``otherwise`` if no function converts values of its library.
+    """Remedy, for an error message, that says which function converts ``value``, which is no tensor.
+
+    otherwise : the remedy if no function converts values of its library.
 
     A class that has a remedy of its own says it as ``usage``.
 
@@ -92,7 +94,10 @@ def described(value: object) -> str:
 
 @contextmanager
 def speaking_as(operation: str, **arguments: str) -> Iterator[None]:
-    """Within, errors are those of the function the user called: its name, and its names of the arguments.
+    """Context that makes errors name the function that the user called, and its arguments.
+
+    operation : the name of that function.
+    arguments : the name that the user knows, by the argument's name in the error.
 
     >>> with speaking_as("solve", a="x1"):
     ...     raise ShapeError("inv", "a", got="shape (2, 3)", expected="square matrices")
@@ -153,7 +158,8 @@ class GradientError(IversonError, RuntimeError):
 
 class GraphError(IversonError, RuntimeError):
     """An operation that a traced or compiled function cannot do: a choice by entries, which do not exist
-    yet."""
+    yet.
+    """
 
 
 class OutOfMemoryError(IversonError, MemoryError):
@@ -175,7 +181,11 @@ class NonFiniteError(IversonError, FloatingPointError):
     is_exact: bool = False
 
     def of_derivative(self, name: str, call: str, line: str) -> NonFiniteError:
-        """The error for the derivative of a call at a line; this one if it says its call already."""
+        """The error for the derivative of the call that gave a nan; this error itself if ``is_exact``.
+
+        name : the name of the derivative.
+        call, line : description of the call, and its file and line.
+        """
         if self.is_exact:
             return self
         error = type(self)(
@@ -264,6 +274,7 @@ INDEX = "docs/reference/errors.md"
 
 
 def _name_the_index() -> None:
+    """Add, to the docstring of each error and warning, the place in the reference that describes it."""
     for name in __all__:
         kind = globals()[name]
         if kind.__doc__:  # there is none under -OO

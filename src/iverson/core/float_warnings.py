@@ -69,7 +69,7 @@ class Relay:
         self.logged = logged
 
     def write(self, text: str) -> None:
-        """NumPy's mode "log": ``text`` is 'Warning: overflow encountered in exp' and an end of line."""
+        """Receive a line in NumPy's mode "log", for example 'Warning: overflow encountered in exp'."""
         message = text.removeprefix("Warning: ").removesuffix("\n")
         if _CATEGORIES.get(message.partition(" encountered")[0]) in self.logged:
             self.call.write(text)
@@ -77,12 +77,15 @@ class Relay:
             warn(message, RuntimeWarning)
 
     def __call__(self, category: str, flags: int) -> None:
-        """NumPy's mode "call"."""
+        """Receive an error in NumPy's mode "call"."""
         self.call(category, flags)
 
 
 def _relaying() -> Any:
-    """The state in place of the current one: that itself where nothing is relayed."""
+    """A new error state to use in place of the user's current one, with a `Relay`.
+
+    It is the current state itself if that asks for no warnings, calls or logs.
+    """
     modes = _umath._get_extobj_dict()
     call = modes.pop("call")
     if not {"warn", "call", "log"}.intersection(modes.values()):
@@ -93,7 +96,7 @@ def _relaying() -> Any:
 
 
 def relayed(state: Any) -> Any:
-    """The state in which ops run where the user's, the current one, is ``state``."""
+    """Error state in which ops run if the user's state, which is the current one, is ``state``; cached."""
     relayed_state = _relayed.get(state)
     if relayed_state is None:
         relayed_state = _relaying() if SUPPORTED else state
@@ -109,7 +112,7 @@ UNSET_RELAYED = Context().run(lambda: relayed(UNSET))
 
 
 def at_user_line(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, with NumPy's warnings at the user's line: for computations and casts outside ops."""
+    """Decorator: NumPy's floating-point warnings name the user's line, for code outside of ops."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         token = set_error_state(relayed(error_state()))
@@ -126,7 +129,7 @@ _SILENT: Any = _umath._make_extobj(all="ignore") if SUPPORTED else None
 
 
 def silent(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, in whose call NumPy issues no floating-point warnings."""
+    """Decorator: NumPy issues no floating-point warnings while the function runs."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if not SUPPORTED:
@@ -149,11 +152,11 @@ def _calling(ufunc: Callable[..., NDArray]) -> Any:
 
 
 def trapping(ufunc: Callable[..., NDArray]) -> Any:
-    """The ufunc, called from a frame in which to warn raises (see `is_trapped`).
+    """The ufunc, called from a frame in which a warning of NumPy becomes a TypeError (see `is_trapped`).
 
-    C code that warns looks in the globals of the innermost Python frame for the dict of what was shown
-    before, and raises TypeError where it finds no dict. So to be told costs a frame until NumPy is about to
-    warn, and the call is then made again with `at_user_line`.
+    C code that warns looks in the globals of the innermost Python frame for the dict of the warnings that
+    were shown before, and raises TypeError if it finds no dict. So a call without a warning costs only one
+    frame. A call that would warn is made again with `at_user_line`.
     """
     if not SUPPORTED:
         return ufunc
@@ -172,7 +175,7 @@ def is_trapped(error: BaseException) -> bool:
 
 
 def again(function: Callable[..., R], values: Sequence[NDArray | complex], params: Params) -> R:
-    """The call that was trapped, warning at the user's line."""
+    """Repeat a call that was trapped (see `trapping`), with warnings at the user's line."""
     try:
         return at_user_line(function)(*values, **params)
     except Exception as error:
@@ -182,7 +185,7 @@ def again(function: Callable[..., R], values: Sequence[NDArray | complex], param
 
 @at_user_line
 def cast(array: NDArray, dtype: DTypeLike) -> NDArray:
-    """``array.astype(dtype)``."""
+    """Result of ``array.astype(dtype)``, with NumPy's warnings at the user's line."""
     return array.astype(dtype)
 
 

@@ -49,7 +49,7 @@ class Sample:
 
 
 class Sampler:
-    """Draws test arrays: ``s((2, 3))`` is normal, ``s((2, 3), 0.5, 2.0)`` uniform in an interval."""
+    """Source of random test arrays: ``s((2, 3))`` is normal, ``s((2, 3), 0.5, 2.0)`` uniform in [0.5, 2)."""
 
     def __init__(self, seed: int = 0, dtype: DTypeLike = "float64") -> None:
         self.rng = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ class Sampler:
         return np.asarray(draw()).astype(self.dtype)
 
     def distinct(self, shape: Shape) -> Any:
-        """Values at least 0.5 apart, so that no ordering changes under a small step."""
+        """Random array of values at least 0.5 apart, so that a small step does not change their order."""
         size = int(np.prod(shape))
         values = (self.rng.permutation(size) - size / 2 + 0.25) * 0.5
         return values.reshape(shape).astype(self.dtype)
@@ -118,8 +118,8 @@ class Op:
         series, of which ``x[j]`` is coefficient j or None (`iverson.ops.rules.recurrences`). Only where
         coefficients would cost more by the derivation from ``jvp``.
     batch : ``batch(F, examples, *args, **params)`` carries the op out on a batch
-    (`iverson.ops.rules.batching`),
-        where that does not follow from the op being elementwise or from parameters that count axes.
+        (`iverson.ops.rules.batching`), where that does not follow from the op being elementwise or from
+        parameters that count axes.
     te : the op in index notation, where it has been said so. Derivatives follow from it.
     loops : for compiled loops alone (`iverson.graph`), the op by way of intermediate results where its
         derivatives are better written than derived: ``loops(T, aval, *operands, **params)`` gives the result,
@@ -170,6 +170,8 @@ class Op:
     FAMILY: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
+        """Set the fields that follow from others."""
+
         def follows(**facts: Any) -> None:
             for name, value in facts.items():
                 object.__setattr__(self, name, value)
@@ -233,7 +235,7 @@ class Op:
         out: Aval | tuple[Aval, ...],
         params: Params,
     ) -> Any:
-        """The entries of the result that the supports of a group of inputs reach."""
+        """Entries of the result that depend on the supports of the inputs in ``group``, if others are 0."""
         members = set(group)
         group_supports = tuple([s if k in members else NOTHING for k, s in enumerate(supports)])
         if all(s is NOTHING for s in group_supports):
@@ -245,7 +247,10 @@ class Op:
         return self.entry_map.demand(self, group_supports, avals, out, params)
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The entries of input i that each entry of a result depends on, where no other factor is zero."""
+        """Relation of the result of ``call`` to input ``i``: the entries that each entry depends on.
+
+        Entries of the result that are 0 because another factor is zero there depend on nothing.
+        """
         relation = self.entry_map.relation(call, i)
         for group in () if self.entry_map.factored else self.groups(len(call.inputs)):
             if len(group) == 1 and group != (i,):  # the result is 0 where this factor is
@@ -257,9 +262,11 @@ class Op:
         return relation
 
     def dependence(self, rows: Mapping[int, Rows | None], call: Call) -> Rows | None:
-        """For each entry of a result, the union of the rows of the inputs' entries that it depends on.
+        """For each entry of a result, the union of the rows of all input entries on which it depends.
 
-        rows : of some inputs; None for one that has too many.
+        The result is None if an input has too many rows, or the union would.
+
+        rows : by the number of an input, a row for each of its entries; None for an input that has too many.
         """
         union: Rows | None = None
         for i, operand in rows.items():
@@ -270,13 +277,14 @@ class Op:
         return union
 
     def groups(self, count: int) -> tuple[Group, ...]:
-        """``linear_in`` for a call with ``count`` inputs."""
+        """The groups of ``linear_in`` for a call with ``count`` inputs, also for a variadic op."""
         return (tuple(range(count)),) if self.linear_in == JOINTLY else self.linear_in
 
     def saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
-        """Masks of the input values, and of the result's, that backward may read, given the tracked inputs.
+        """Masks of the values that are saved for the reverse pass: of the inputs, and of the result.
 
-        For an op with several results, the second may be a tuple with an item for each result.
+        tracked : for each input, True if it is tracked. For an op with several results, the second mask may
+            be a tuple with an item for each result.
         """
         masks = self.plans.get(tracked)
         if masks is None:
@@ -284,6 +292,7 @@ class Op:
         return masks
 
     def _find_saves(self, tracked: tuple[bool, ...]) -> tuple[tuple[bool, ...], Any]:
+        """Masks of `saves`, from the parameter names of the derivative rules."""
         count = len(tracked)
         positions = [k for k in range(count) if tracked[k]]
         values_read: set[int | str] = set()
@@ -303,9 +312,10 @@ class Op:
 
 @cache
 def reads(rule: Rule, skip: int, count: int, of: int = 0) -> frozenset[int | str]:
-    """The inputs (by position) and "y" that a rule reads, from its parameters' names.
+    """Positions of the inputs, and "y" for the result, that a rule reads, from the names of its parameters.
 
     skip : the number of parameters before ``y`` (``F, g`` or ``F, wanted, g``).
+    count : the number of inputs of the call, for a rule with ``*inputs``.
     of : the input that the rule is called for, for rules that declare what they read for each.
     """
     declared = getattr(rule, "reads", None)
@@ -331,9 +341,9 @@ def frozen(params: Params) -> Any:
 
 
 def by_position(rule: Rule) -> Rule:
-    """A rule for all inputs from ``rule(F, i, g, y, *inputs, **params)``, the cotangent of input i alone.
+    """Rule for all inputs made of ``rule(F, i, g, y, *inputs, **params)``, the cotangent of input i.
 
-    For ops with one or two inputs that have a derivative: the arguments are handed over for each of them.
+    For ops with one or two inputs that have a derivative, since each of them costs a call.
     """
 
     @wraps(rule)
@@ -344,9 +354,10 @@ def by_position(rule: Rule) -> Rule:
 
 
 def reading(inputs: Iterable[int | str] | Mapping[int, Iterable[int | str]]) -> Callable[[Rule], Rule]:
-    """Declare what a rule reads where its signature does not say it: input positions and "y".
+    """Decorator that declares the values that a rule reads, for rules whose signature does not say it.
 
-    Of a rule for all inputs, this may be said for each of them.
+    inputs : positions of inputs, and "y" for the result; for a rule of all inputs, a mapping from an input to
+        these.
     """
 
     def mark(rule: Rule) -> Rule:

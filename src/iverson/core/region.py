@@ -28,7 +28,7 @@ class Region(NamedTuple):
 
     @staticmethod
     def around(regions: Sequence[Region]) -> Region:
-        """The smallest region that holds all of some that are not empty."""
+        """The smallest region that contains all of ``regions``, none of which may be empty."""
         if len(regions) == 1:
             return regions[0]
         starts, stops = zip(*regions, strict=True)
@@ -44,7 +44,7 @@ class Region(NamedTuple):
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """The key that reads this region out of an array of the full shape; slices as ops hold them."""
+        """Key that reads this region out of an array: slices of step 1, also for empty regions."""
         return tuple([slice(a, b if b > a else a, 1) for a, b in zip(self.start, self.stop, strict=True)])
 
     def covers(self, shape: Shape) -> bool:
@@ -69,28 +69,28 @@ class Region(NamedTuple):
         return Region(tuple(map(add, self.start, by)), tuple(map(add, self.stop, by)))
 
     def within(self, outer: Region) -> Region:
-        """This region counted from the first corner of another."""
+        """This region in coordinates that count from the first corner of ``outer``."""
         return Region(tuple(map(sub, self.start, outer.start)), tuple(map(sub, self.stop, outer.start)))
 
     def permuted(self, axes: Shape) -> Region:
         return Region(tuple(self.start[k] for k in axes), tuple(self.stop[k] for k in axes))
 
     def on(self, axis: int, start: int, stop: int) -> Region:
-        """This region with another interval on an axis."""
+        """This region with the interval from ``start`` to ``stop`` along ``axis``, in place of its own."""
         k = axis
         return Region(
             (*self.start[:k], start, *self.start[k + 1 :]), (*self.stop[:k], stop, *self.stop[k + 1 :])
         )
 
     def along(self, axes: Shape, shape: Shape) -> Region:
-        """This region with all that an array of ``shape`` has along some axes."""
+        """This region extended along ``axes`` to the whole extent of an array of ``shape``."""
         return Region(
             tuple(0 if k in axes else a for k, a in enumerate(self.start)),
             tuple(n if k in axes else b for k, (b, n) in enumerate(zip(self.stop, shape, strict=True))),
         )
 
     def projected(self, shape: Shape) -> Region:
-        """Part of an operand of ``shape`` that this region of the full space reads after broadcasting."""
+        """Region of an operand of ``shape`` that this region of the broadcast result reads."""
         lead = len(self.start) - len(shape)
         if not lead and 1 not in shape:
             return self
@@ -100,9 +100,10 @@ class Region(NamedTuple):
         )
 
     def broadcast(self, shape: Shape, to: Shape) -> Region:
-        """Region of ``to`` that may be nonzero after an operand of ``shape`` with this support is broadcast.
+        """Region of the result that may be nonzero if an operand of ``shape`` that is zero outside of this
+        region is broadcast to the shape ``to``.
 
-        On an axis of extent 1 the support is all of the result's axis, or nothing of it.
+        Along an axis of extent 1 that is stretched, this is the whole axis of the result, or nothing.
         """
         lead = len(to) - len(shape)
         start, stop = [0] * lead, list(to[:lead])

@@ -33,11 +33,12 @@ MOST = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Ties:
-    """Keys of positions of the result and of the input, which are tied where their keys are linked.
+    """Two functions that give keys to positions of the result and of the input: linked keys tie them.
 
-    row_keys, column_keys : of positions in row-major order; one with a negative key is tied to nothing.
-    extents : the numbers of keys of the result and of the input.
-    links : by both keys; None where equal keys are linked.
+    row_keys, column_keys : functions of row-major positions, of the result and of the input. A position with
+        a negative key is tied to nothing.
+    extents : the numbers of different keys of the result and of the input.
+    links : a matrix with a True for each pair of linked keys; None if equal keys are linked.
     """
 
     row_keys: KeysOf
@@ -50,14 +51,18 @@ class Fact(Protocol):
     """Ties of positions along some axes of the result to positions along some axes of the input."""
 
     def ties(self, out: Shape, into: Shape) -> Ties | None:
-        """For these extents of the axes; None where there would be more than `MOST` links."""
+        """Ties of positions in ``out`` to positions in ``into``; None if there are more than `MOST`.
+
+        out, into : the extents of the axes of the result and of the input that the fact is about.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Positions with equal keys, which are below ``count``: digits of an index, or members of a group.
+    """Fact that ties positions whose keys are equal, as digits of an index, or group numbers.
 
-    row_keys, column_keys : for each position; None for the positions themselves.
+    row_keys, column_keys : the key of each position; None if the position is the key.
+    count : the number of keys.
     """
 
     row_keys: Keys | None
@@ -70,7 +75,7 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Equal positions."""
+    """Fact that ties each position of the result to the same position of the input."""
 
     def ties(self, out: Shape, into: Shape) -> Ties | None:
         return Ties(_position, _position, (prod(out), prod(into)))
@@ -78,7 +83,10 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Every position of the input: lines that are reduced, and axes along which an input is broadcast."""
+    """Fact that ties each position of the result to every position of the input.
+
+    For axes that are reduced, and axes along which an input is broadcast.
+    """
 
     def ties(self, out: Shape, into: Shape) -> Ties | None:
         return Ties(np.zeros_like, np.zeros_like, (1, 1))
@@ -86,7 +94,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """Position ``index[r]`` of the input for position r of the result; none where that is negative."""
+    """Fact that ties position r of the result to position ``index[r]`` of the input; none if negative."""
 
     index: Keys
 
@@ -97,7 +105,10 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Positions ``r * stride + low`` to ``r * stride + high``, both included, as far as they exist."""
+    """Fact that ties position r to a window of the input: r * stride + low to r * stride + high.
+
+    Both ends are included; positions outside of the input are left out.
+    """
 
     low: int
     high: int
@@ -116,7 +127,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """Position r and those before it; with ``reverse``, those behind it."""
+    """Fact that ties position r to position r of the input and all before it; ``reverse``: all behind."""
 
     reverse: bool = False
 
@@ -130,7 +141,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Position ``rows[n]`` of the result and ``columns[n]`` of the input, for each n: a pattern over both."""
+    """Fact that ties position ``rows[n]`` to position ``columns[n]`` of the input, for each n."""
 
     rows: Keys
     columns: Keys
@@ -141,7 +152,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A fact and the axes that it is about, ascending."""
+    """A fact and the axes, ascending, of the result and of the input that it is about."""
 
     fact: Fact
     out: Shape
@@ -149,16 +160,18 @@ class Factor:
 
 
 def same(out: int, into: int) -> Factor:
-    """Equal positions along an axis of the result and one of the input."""
+    """Factor that ties equal positions along axis ``out`` of the result and axis ``into`` of the input."""
     return Factor(Same(), (out,), (into,))
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """For entries of an array, a row each.
+    """A sparse row for each entry of an array, or for some of them; the rows of the others are empty.
 
-    matrix : the rows as a matrix. size : the number of entries of the array.
-    numbers : numbers of the entries with a row, row-major and ascending; None for all. Other rows are empty.
+    matrix : the rows as a matrix of booleans.
+    size : the number of entries of the array.
+    numbers : row-major numbers, ascending, of the entries to which the rows of ``matrix`` belong; None if
+        each entry has a row there.
     """
 
     matrix: Matrix
@@ -167,17 +180,17 @@ class Rows:
 
     @classmethod
     def of_all(cls, matrix: Matrix) -> Rows:
-        """A row for each entry."""
+        """Rows of an array from a matrix with a row for each of its entries."""
         return cls(matrix, matrix.shape[0])
 
     @classmethod
     def empty(cls, size: int, width: int) -> Rows:
-        """No row for any entry."""
+        """Rows of an array of ``size`` entries that are all empty; ``width`` is the number of columns."""
         return cls(no_entries(0, width), size, np.empty(0, np.int64))
 
     @property
     def whole(self) -> Matrix:
-        """The rows of all entries."""
+        """Matrix with a row for each entry of the array, empty ones included."""
         if self.numbers is None:
             return self.matrix
         lengths = np.zeros(self.size, np.int64)
@@ -185,12 +198,12 @@ class Rows:
         return listed(_starts(lengths), self.matrix.indices, self.matrix.shape[1])
 
     def at(self, numbers: Keys) -> Rows:
-        """The rows of some entries."""
+        """Rows of the entries with the given ``numbers`` alone."""
         places = numbers if self.numbers is None else _places_in(self.numbers, numbers)
         return Rows(_selection(places, self.matrix.shape[0]) @ self.matrix, self.size, numbers)
 
     def union(self, other: Rows) -> Rows:
-        """The union of the rows of each entry."""
+        """For each entry, the union of its row here and its row in ``other``."""
         if self.numbers is None or other.numbers is None:
             return Rows.of_all(self.whole + other.whole)
         numbers = np.union1d(self.numbers, other.numbers)
@@ -199,12 +212,14 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The entries of an input that each entry of a result depends on: those that, by one of the terms, all
-    factors tie to it. Each axis is in one factor of each term.
+    """The entries of an input that each entry of a result depends on, as a union of ``terms``.
+
+    A term is a product of factors: it ties an entry of the result to an entry of the input if each of its
+    factors ties their positions. Each axis is in one factor of each term.
 
     out, into : the shapes of the result and of the input.
-    within : the numbers of some entries of the result, ascending; others depend on nothing.
-    is_same : each entry depends on the one with the same row-major number.
+    within : the numbers of some entries of the result, ascending; others depend on nothing. None for all.
+    is_same : True if each entry depends on the one with the same row-major number.
 
     >>> diagonal = Relation.same((2, 2))
     >>> diagonal.matrix().toarray().sum(), Relation.everything((2, 2), (3,)).matrix().sum()
@@ -219,7 +234,7 @@ class Relation:
 
     @classmethod
     def of(cls, out: Shape, into: Shape, *factors: Factor) -> Relation:
-        """One product of facts; of axes that are in none of them, everything is tied."""
+        """Relation of one term with these ``factors``; on all other axes, everything is tied."""
         axes = {k for f in factors for k in f.out}, {k for f in factors for k in f.into}
         free = [
             tuple(k for k in range(len(shape)) if k not in tied)
@@ -230,25 +245,34 @@ class Relation:
 
     @classmethod
     def everything(cls, out: Shape, into: Shape) -> Relation:
-        """Each entry depends on all entries."""
+        """Relation in which each entry of the result depends on all entries of the input."""
         return cls.of(out, into)
 
     @classmethod
     def same(cls, out: Shape, into: Shape | None = None) -> Relation:
-        """Each entry depends on the one with the same row-major number."""
+        """Relation in which each entry depends on the entry with the same row-major number.
+
+        into : shape of the input; by default that of the result.
+        """
         into = out if into is None else into
         axes = tuple(range(len(out))), tuple(range(len(into)))
         return cls(out, into, ((Factor(Same(), *axes),),), is_same=True)
 
     @classmethod
     def indexed(cls, index: Keys, into: Shape) -> Relation:
-        """Each entry depends on the one whose row-major number ``index`` has at its place, or on none."""
+        """Relation in which entry r depends on the entry with the row-major number ``index[r]``.
+
+        A negative number stands for no entry. The result has the shape of ``index``.
+        """
         axes = tuple(range(index.ndim)), tuple(range(len(into)))
         return cls.of(index.shape, into, Factor(Indexed(index), *axes))
 
     @classmethod
     def listed(cls, out: Shape, into: Shape, matrix: Matrix | None) -> Relation:
-        """The relation of all pairs in a matrix; None: nothing depends on anything."""
+        """Relation of the pairs in a boolean matrix: rows are entries of the result, columns of the input.
+
+        If ``matrix`` is None, nothing depends on anything.
+        """
         if matrix is None:
             return cls(out, into, ())
         pairs = matrix.tocoo()
@@ -257,7 +281,7 @@ class Relation:
 
     @classmethod
     def aligned(cls, out: Shape, into: Shape, *factors: Factor, core: tuple[int, int] = (0, 0)) -> Relation:
-        """The same position along leading axes that broadcast, and facts about the last ones.
+        """Relation with equal positions along leading axes, which broadcast, and ``factors`` for others.
 
         core : the number of axes of the result, and of the input, that do not broadcast.
         """
@@ -272,13 +296,17 @@ class Relation:
         return cls.of(out, into, *batch, *factors)
 
     def inside(self, numbers: Keys) -> Relation:
-        """The relation for entries of the result with these numbers; other entries depend on nothing."""
+        """This relation with no dependence for entries of the result whose numbers are not in ``numbers``."""
         if self.within is not None:
             numbers = np.intersect1d(self.within, numbers, assume_unique=True)
         return replace(self, within=numbers)
 
     def image(self, numbers: Keys) -> Keys | None:
-        """The numbers of the entries of the result that depend on some of the input's; None for all."""
+        """Numbers, ascending, of the entries of the result that depend on input entries ``numbers``.
+
+        If too many pairs would have to be listed, the result is ``within`` (None for all entries), which
+        contains them.
+        """
         if self.is_same and self.within is None:
             return numbers
         column = listed(np.arange(numbers.size + 1), np.zeros(numbers.size, np.int64), 1)
@@ -289,8 +317,12 @@ class Relation:
         return there if rows.numbers is None else rows.numbers[there]
 
     def after(self, rows: Rows) -> Rows | None:
-        """For each entry of the result, the union of the rows of the entries of the input that it depends on;
-        None where more than `MOST` would be listed."""
+        """For each entry of the result, the union of the rows of the input entries on which it depends.
+
+        The result is None if more than `MOST` entries would be listed.
+
+        rows : the rows of the entries of the input.
+        """
         if self.is_same:
             return rows if self.within is None else rows.at(self.within)
         numbers = self._reached(rows.numbers) if self.within is None else self.within
@@ -306,7 +338,10 @@ class Relation:
         return Rows(reduce(lambda a, b: a + b, parts), size, numbers)
 
     def matrix(self) -> Matrix:
-        """All pairs, as a matrix with a row for each entry of the result."""
+        """Boolean matrix of all pairs, rows for the result, columns for the input.
+
+        Raises MemoryError if there are more than `MOST`.
+        """
         size = prod(self.into)
         pairs = self.after(Rows.of_all(one_each(size, size)))
         if pairs is None:
@@ -314,8 +349,11 @@ class Relation:
         return pairs.whole
 
     def _reached(self, numbers: Keys | None) -> Keys | None:
-        """The numbers of the entries of the result that depend on some of the input, where positions of these
-        are positions of those, as along axes that are permuted or reduced; None where more is to be done."""
+        """Numbers of the entries of the result that depend on input entries ``numbers``, if found easily.
+
+        That holds for one term in which each axis of the result has the positions of an axis of the input
+        (axes that are permuted or reduced). Else the result is None: no entry is left out.
+        """
         if numbers is None or len(self.terms) != 1:
             return None
         coordinates = np.unravel_index(numbers, self.into) if self.into else ()
@@ -329,7 +367,11 @@ class Relation:
         return np.unique(np.ravel_multi_index(tuple(positions), self.out)) if self.out else None
 
     def _composed(self, term: Sequence[Factor], operand: Rows, numbers: Keys | None) -> Matrix | None:
-        """The rows of one term, of the entries with these numbers."""
+        """Matrix of the rows of the result by one term; None if it would have more than `MOST` entries.
+
+        operand : the rows of the entries of the input.
+        numbers : the entries of the result to give a row for; None for all.
+        """
         facts = [f.fact for f in term]
         extents = [(_extents(self.out, f.out), _extents(self.into, f.into)) for f in term]
         ties = [_ties_of(fact, *axes) for fact, axes in zip(facts, extents, strict=True)]
@@ -355,8 +397,7 @@ class Relation:
 
 
 def numbers_of(support: Entries, shape: Shape) -> Keys | None:
-    """The row-major numbers of the entries that a set holds, ascending; None where these are all of them, or
-    not known."""
+    """Row-major numbers of the entries in ``support``, ascending; None if it is every entry, or not known."""
     if isinstance(support, Nothing):
         return np.empty(0, np.int64)
     if isinstance(support, Box):
@@ -368,7 +409,10 @@ def numbers_of(support: Entries, shape: Shape) -> Keys | None:
 
 
 def numbers_on(pattern: Pattern, shape: Shape) -> Keys:
-    """The row-major numbers of the entries, in slices too, that a known pattern stores, ascending."""
+    """The row-major numbers of the entries that ``pattern`` stores in an array of ``shape``, ascending.
+
+    If the pattern has dense axes, all numbers in each stored slice are listed.
+    """
     keys: Keys = np.unique(pattern.keys)
     slices = prod(shape[pattern.ndim :])
     return keys if slices == 1 else (keys[:, None] * slices + np.arange(slices)).ravel()
@@ -379,12 +423,13 @@ def _extents(shape: Shape, axes: Shape) -> Shape:
 
 
 def _ties_of(fact: Fact, out: Shape, into: Shape) -> Ties:
-    """The ties of a fact; if these are too many links, the ties of all positions to all."""
+    """The ties of a fact; the ties of all positions to all if the fact would have too many links."""
     ties = fact.ties(out, into)
     return _ties_of(Every(), out, into) if ties is None else ties
 
 
 def _linked(rows: Keys, columns: Keys, count: int, extent: int) -> Ties:
+    """Ties of the pairs (``rows[n]``, ``columns[n]``), where each position is its own key."""
     from scipy.sparse import csr_array
 
     links = csr_array((np.ones(rows.size, bool), (rows, columns)), shape=(count, extent))
@@ -392,6 +437,7 @@ def _linked(rows: Keys, columns: Keys, count: int, extent: int) -> Ties:
 
 
 def _keys_of(keys: Keys | None) -> KeysOf:
+    """Function that gives the key of each position in ``keys``; without ``keys``, the position itself."""
     return _position if keys is None else keys.ravel().__getitem__
 
 
@@ -419,8 +465,13 @@ def _product_of_links(ties: Iterable[Ties]) -> Matrix | None:
 
 
 def _joint_keys(parts: Sequence[tuple[Shape, KeysOf, int]], shape: Shape, numbers: Keys | None) -> Keys:
-    """The row-major number of the keys of all parts, for each entry of an array, or for the entries with
-    ``numbers``; negative where a key is negative."""
+    """One key for each entry of an array of ``shape``, made of its keys in all ``parts`` as digits.
+
+    A key is negative if one of its parts is.
+
+    parts : the axes, the function that gives the key of a position along these, and the number of keys.
+    numbers : the entries to give a key for; None for all.
+    """
     coordinates: Any = np.unravel_index(numbers, shape) if numbers is not None and shape else ()
     joint = np.zeros((1,) * len(shape) if numbers is None else numbers.shape, np.int64)
     missing: Any = None
@@ -441,7 +492,10 @@ def _joint_keys(parts: Sequence[tuple[Shape, KeysOf, int]], shape: Shape, number
 
 
 def _in_use(column_keys: Keys, row_keys: Keys) -> tuple[Keys, Keys, int]:
-    """New numbers of the keys of the columns and of the rows, and the number of different keys of rows."""
+    """Number the keys that occur in ``row_keys`` anew, without gaps.
+
+    Returns the new keys of the columns (-1 for a key that no row has), those of the rows, and their number.
+    """
     keys, renumbered = np.unique(row_keys, return_inverse=True)
     first = int(np.searchsorted(keys, 0))  # behind the negative ones
     keys, renumbered = keys[first:], renumbered.ravel() - first
@@ -458,6 +512,7 @@ def _places_in(ascending: Keys, keys: Keys) -> Keys:
 
 
 def _is_range(keys: Keys, count: int) -> bool:
+    """True if ``keys`` are 0, 1, ... ``count`` - 1."""
     return keys.size == count and bool((keys == np.arange(count)).all())
 
 
@@ -479,17 +534,21 @@ def no_entries(size: int, width: int) -> Matrix:
 
 
 def _selection(keys: Keys, count: int) -> Matrix:
-    """The matrix whose row r has a one at ``keys[r]``, and none where that is negative."""
+    """The boolean matrix whose row r has a True in column ``keys[r]``; no entry if the key is negative.
+
+    count : the number of columns.
+    """
     there = keys >= 0
     return listed(_starts(there.astype(np.int64)), keys[there], count)
 
 
 def _starts(lengths: Keys) -> Keys:
-    """The starts of rows of some lengths, and the end of the last one."""
+    """The start of each row, from the lengths of the rows, and the end of the last one."""
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def _limited_product(a: Matrix, b: Matrix) -> Matrix | None:
+    """The product of two boolean matrices; None if more than `MOST` pairs of entries would be multiplied."""
     return None if np.diff(b.indptr)[a.indices].sum() > MOST else a @ b
 
 

@@ -39,7 +39,7 @@ _TEXT = (str, bytes, bytearray)
 
 
 def each(axis: SupportsIndex | Iterable[SupportsIndex]) -> Sequence[Any]:
-    """The items of a sequence, or the one that is given in place of it."""
+    """The items of a sequence; for anything else, and for text, a tuple of this one item."""
     return axis if isinstance(axis, Sequence) and type(axis) not in _TEXT else (axis,)
 
 
@@ -149,7 +149,7 @@ def permutation(axes: Sequence[SupportsIndex], ndim: int, operation: str) -> Sha
 def check_storable(
     shape: Shape, dtype: np.dtype[np.generic], operation: str, argument: str = "shape"
 ) -> Shape:
-    """The shape; raises ShapeError where no memory has addresses for a strided array of it."""
+    """Return ``shape``; raise ShapeError if a strided array of it would have 2**63 bytes or more."""
     if prod(max(n, 1) for n in shape) * dtype.itemsize >= 2**63:  # NumPy refuses empty ones too
         raise ShapeError(
             operation,

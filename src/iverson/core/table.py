@@ -32,7 +32,7 @@ overrides = _overrides.get
 
 
 class _Same:
-    """An object as part of a key: equal to itself alone, and alive as long as the key is."""
+    """Wrapper of an object in a key: equal only for the same object, which the key keeps alive."""
 
     __slots__ = ("_of",)
 
@@ -47,7 +47,7 @@ class _Same:
 
 
 def rules_in_force() -> frozenset[tuple[str, _Same]]:
-    """`overrides` as a part of a key of traces, which depend on these rules; empty in most contexts."""
+    """Replaced rules of this context (`overrides`) as a part of a trace's key; mostly empty."""
     return frozenset((name, _Same(rules)) for name, rules in overrides().items())
 
 
@@ -66,7 +66,10 @@ F: Any = OpNamespace()
 
 
 def define(op: Op) -> Op:
-    """Enter an op into the table and the namespace. Raises ArgumentError if the name is taken."""
+    """Enter an op into the table and into ``F``, after the ``definition_hooks`` have completed it; return it.
+
+    Raises ArgumentError if the name is taken.
+    """
     for complete in definition_hooks:
         op = complete(op)
     if op.name in TABLE:
@@ -82,7 +85,7 @@ def define(op: Op) -> Op:
 
 
 def op_of(name: str) -> Op | None:
-    """The op of the table, or of users, of a name; None where there is none."""
+    """The op called ``name`` in the table or among the ops of users; None if there is none."""
     return TABLE.get(name) or USERS.get(name)
 
 
@@ -93,7 +96,7 @@ def remove(name: str) -> None:
 
 
 def derived(function: AnyFunction) -> AnyFunction:
-    """Enter a composition of ops into the namespace, for rules to share."""
+    """Decorator that enters a function made of ops into ``F`` under its own name, for rules to share."""
     setattr(F, function.__name__, function)
     return function
 
@@ -133,7 +136,7 @@ class pinned_rules(replaced_rules):
 
 
 def pushforward_of(name: str) -> str:
-    """Under which key `overrides` has an op's rules of forward mode: a function of its number of inputs."""
+    """Key under which `overrides` has the forward-mode rules of an op: a function of the number of inputs."""
     return f"{name}, forward"
 
 

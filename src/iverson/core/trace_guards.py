@@ -71,10 +71,11 @@ _PLAIN = (Operand, np.ndarray, np.generic, np.dtype, str, bytes, bool, int, floa
 
 
 class Guard:
-    """A place that a function reads, and its value while the function was traced.
+    """A place that a function reads, and the object that was there while the function was traced (``held``).
 
-    inner : the handle of the value; a wrapper that was written to has another one.
-    value : of a constant tensor, its value during the trace: constants may have been computed from it.
+    inner : the handle inside ``held``; a wrapper that was written to has another one.
+    value : for a constant tensor, its value during the trace, as constants of the trace may depend on it.
+        None if the entries may change.
     """
 
     __slots__ = ("_read", "held", "inner", "value")
@@ -87,9 +88,9 @@ class Guard:
         self.value = value_of(self.inner) if is_constant else None
 
     def settle(self, inputs: Set[int]) -> None:
-        """After the trace: of a tensor that is an input of the graph, the entries may change.
+        """Finish after the trace: allow other entries in a tensor that is an input of the graph.
 
-        inputs : the identities of the inputs.
+        inputs : the identities of the handles that are inputs.
         """
         if id(self.inner) in inputs:
             self.value = None
@@ -100,7 +101,7 @@ class Guard:
         return False
 
     def holds(self) -> bool:
-        """True if the place still has that very object, with the same entries and as constant as it was."""
+        """True if the place still contains the same object, a constant with the same entries."""
         before = self.held
         now = self._read()
         if now is not before and not _is_same(now, before):
@@ -112,7 +113,7 @@ class Guard:
 
 
 class Itself(Guard):
-    """A tensor in a container, of which nothing but entries, and which there are, can change."""
+    """Guard of a tensor in a container: only its entries, and the handle inside a wrapper, can change."""
 
     __slots__ = ()
 
@@ -122,12 +123,12 @@ class Itself(Guard):
 
 
 class Items(Guard):
-    """The items of a container."""
+    """Guard of the items of a container."""
 
     __slots__ = ()
 
     def settle(self, inputs: Set[int]) -> None:
-        """Accept the items that the function itself put there while it was traced."""
+        """Finish after the trace: take the present items, as the function may have put some there."""
         self.held = self._read()
 
     def holds(self) -> bool:
@@ -138,7 +139,7 @@ class Items(Guard):
 
 
 class Parts(Guard):
-    """The parts of a function that can be bound to something else: code and defaults."""
+    """Guard of the parts of a function that can be replaced: its code and its defaults."""
 
     __slots__ = ()
 
@@ -151,12 +152,15 @@ _PARTS = attrgetter("__code__", "__defaults__", "__kwdefaults__")
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    """True if two reads gave the same value: some containers create their numbers anew at each read."""
+    """True if two reads gave the same object, or equal numbers or texts of one type.
+
+    Some containers create their numbers anew at each read.
+    """
     return a is b or (type(a) is type(b) and type(a) in _NUMBERS and repr(a) == repr(b))
 
 
 def guards_of(function: Callable[..., object], arguments: Iterable[object] = ()) -> list[Guard]:
-    """All that a function may read besides tensors among its arguments."""
+    """Guards of all places that ``function`` may read, besides tensors among ``arguments``."""
     search = _Reached()
     for x in (function, *arguments):
         search.reach(x)
@@ -165,7 +169,7 @@ def guards_of(function: Callable[..., object], arguments: Iterable[object] = ())
 
 
 class _Reached:
-    """The objects that a function reaches, the names it reads, and the guards of both."""
+    """Search for all objects that a function reaches, the names that it reads, and the guards of both."""
 
     def __init__(self) -> None:
         self.guards: dict[Any, Guard] = {}
@@ -175,6 +179,10 @@ class _Reached:
         self._waiting: list[Any] = []
 
     def reach(self, x: Any) -> None:
+        """Add ``x``, its ``__self__`` if it is a method, and the function it wraps, to the objects to visit.
+
+        Objects that cannot change, and arrays, are left out.
+        """
         if isinstance(x, _METHODS) and not isinstance(x.__self__, ModuleType):  # of which functions are
             self.reach(x.__self__)
         if isinstance(x, MethodType | staticmethod | classmethod):
@@ -199,11 +207,13 @@ class _Reached:
                     self._attributes(x)
 
     def _guard(self, key: Hashable, reader: Callable[[], Any], kind: type[Guard] = Guard) -> None:
+        """Add a guard under ``key``, unless there is one, and reach the object that it reads."""
         if key not in self.guards:
             guard = self.guards[key] = kind(reader)
             self.reach(guard.held)
 
     def _enter(self, x: Any) -> None:
+        """Examine one object: add guards of its contents, or note the names that its code reads."""
         if isinstance(x, FunctionType):
             if _is_of_users(x.__code__.co_filename):
                 self._function(x)
@@ -231,6 +241,7 @@ class _Reached:
             self._by_name = True
 
     def _function(self, f: FunctionType) -> None:
+        """Add guards of what a function's code reads: globals, closure cells, imports, environment."""
         self._guard((id(f), "parts"), partial(_PARTS, f), Parts)
         names = _names(f.__code__)
         self._names |= names
@@ -251,7 +262,10 @@ class _Reached:
             self._guard(id(cell), partial(_contents, cell))
 
     def _attributes(self, x: Any) -> None:
-        """The attributes of an object that names may mean: its own, and those of the user's classes."""
+        """Add guards of the attributes of ``x`` that the names read so far may mean.
+
+        These are its own attributes, and those of its classes that are no library's.
+        """
         if isinstance(x, ModuleType) and not _is_of_users(getattr(x, "__file__", None)):
             return
         attributes: Any = {} if isinstance(x, type) else getattr(x, "__dict__", {})
@@ -277,14 +291,14 @@ class _Reached:
 
 
 def _users_classes(x: Any) -> Iterator[type]:
-    """The classes of an object, or a class, that are of no library."""
+    """Classes in the method resolution order of ``x`` (a class, or an object) that belong to no library."""
     for cls in (x if isinstance(x, type) else type(x)).__mro__:
         if _is_users_module(_module(cls)):
             yield cls
 
 
 def _is_users_module(name: str) -> bool:
-    """True if a module is of no library. Modules that are built in have no file either."""
+    """True if the module called ``name`` belongs to no library; built-in modules, which have no file, do."""
     built_in = name in sys.builtin_module_names
     return not built_in and _is_of_users(getattr(sys.modules.get(name), "__file__", None))
 
@@ -294,8 +308,11 @@ def _module(cls: type) -> str:
 
 
 def _read_of(cls: type, names: set[str]) -> Iterator[str]:
-    """The attributes of a class that code with these names may read; operators, calls and what a base class
-    of ours calls have none there."""
+    """Names of the attributes of ``cls`` that code may read that contains these ``names``.
+
+    Special methods count, and all methods of a subclass of a class of Iverson, because they are called
+    without their name in the code.
+    """
     of_ours = any(_module(base).startswith(_OURS) for base in cls.__mro__)
     for name, attribute in vars(cls).items():
         is_called = of_ours or name[:2] == "__"
@@ -319,8 +336,10 @@ def _contents(cell: CellType) -> Any:
 
 
 def _names(code: CodeType) -> set[str]:
-    """The names of globals and attributes that a code object, and those inside of it, may read: strings in it
-    too, as ``getattr`` takes them."""
+    """Names of globals and attributes that a code object, or one nested in it, may read.
+
+    String constants count too, as ``getattr`` takes them.
+    """
     names = set(code.co_names)
     for c in code.co_consts:
         if isinstance(c, CodeType):
@@ -374,7 +393,7 @@ def _imports(code: CodeType, package: str | None) -> tuple[str, ...]:
 
 @cache
 def _is_of_users(file: str | None) -> bool:
-    """True if a file is part of no library."""
+    """True if the file belongs neither to this package, nor to Python, nor to an installed package."""
     if file is None:
         return True
     return not file.startswith("<frozen ") and not os.path.abspath(file).startswith(_libraries())

@@ -29,13 +29,13 @@ site: ContextVar[Where | None] = ContextVar("iverson_site", default=None)
 
 
 def in_force() -> tuple[Check, ...]:
-    """The checks of this context."""
+    """The checks that are open in this context, outermost first; none while no counter or check is open."""
     return _checks.get() if work.active.count else ()
 
 
 @contextmanager
 def checking(check: Check) -> Iterator[None]:
-    """Within, a check looks at the results of each op of this context."""
+    """Context in which ``check`` is called with the results of each op."""
     token = _checks.set((*_checks.get(), check))
     work.active.count += 1
     try:
@@ -46,14 +46,17 @@ def checking(check: Check) -> Iterator[None]:
 
 
 def run(op: Op, results: Sequence[LayoutValue], operands: Operands) -> None:
-    """Call the checks of this context on the results of an op, values of layouts."""
+    """Call the checks of this context with the values of the results and operands of a call of ``op``."""
     for check in _checks.get():
         check(op, results, operands)
 
 
 @contextmanager
 def at(where: Where | None) -> Iterator[None]:
-    """Within, results come from this call of the user (None: from that of the equation around)."""
+    """Context in which results count as computed by the user's call ``where``.
+
+    With None, they stay those of the call that an enclosing context names.
+    """
     if where is None:
         yield
         return

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Work that is done, or not.
+    """Amounts of work, which was done or not.
 
     products : matrix products, a batch counted by its size.
     multiply_adds : of the products, and of factorisations and solves (`core.counting.factorisations`).
@@ -49,7 +49,7 @@ class Cost:
         return Cost(*(n * times for n in (self.products, self.multiply_adds, self.entries, self.bytes)))
 
     def beyond(self, other: Cost) -> Cost:
-        """By how much this is more than another, in each respect."""
+        """Excess of each amount of this cost over that of ``other``; 0 where it is not larger."""
         return Cost(*(max(a - b, 0) for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def __bool__(self) -> bool:
@@ -57,9 +57,12 @@ class Cost:
 
 
 def entrywise(op: Op, operands: Iterable[int], result_count: int) -> int:
-    """Number of entries that an op computes or reads one by one, from the entries of operands and results.
+    """Number of entries that a call of ``op`` computes or reads one by one.
 
-    An op that runs graphs computes none of its own: their equations do.
+    It is 0 for products, for ops that only move entries, and for ops that run graphs: the equations of the
+    graph count there.
+
+    operands : the number of entries of each operand.
     """
     if op.name in PRODUCTS or op.entry_map.moves or op.family in RUN_GRAPHS:
         return 0
@@ -73,10 +76,11 @@ DEFERRED = ("bracket", "embed")
 
 
 def of(op: Op, operands: Facts, results: Sequence[Aval], params: Params, *, dense: bool = False) -> Cost:
-    """The cost of a call on operands of which an Aval is known (or numbers), in their supports.
+    """Cost of a call of ``op``, from avals, with the entries in their supports; the call is not carried out.
 
     Ops that may give a view of their operand (`gives_view`) are taken to cost nothing.
 
+    operands : the Aval of each operand, or a number.
     dense : True for the cost of the same call with every entry.
     """
     if dense:
@@ -94,7 +98,7 @@ def of(op: Op, operands: Facts, results: Sequence[Aval], params: Params, *, dens
 
 
 def _dense(aval: Aval | complex) -> Any:
-    """The same with every entry; a number as it is."""
+    """Aval with the support of every entry; a number is returned unchanged."""
     return Aval(aval.shape, aval.dtype) if isinstance(aval, Aval) else aval
 
 
@@ -102,7 +106,7 @@ _views: dict[Any, bool] = {}
 
 
 def gives_view(op: Op) -> bool:
-    """True if an op may return a view of its operand; its samples decide."""
+    """True if ``op`` may return a view of its operand: it moves entries and a sample does so."""
     is_view = _views.get(op)
     if is_view is None:
         is_view = _views[op] = bool(op.entry_map.moves and op.samples and _shares(op))
@@ -110,6 +114,7 @@ def gives_view(op: Op) -> bool:
 
 
 def _shares(op: Any) -> bool:
+    """True if, on one of the samples of ``op``, the result shares memory with an argument."""
     from iverson.core.op import Sampler
 
     for sample in op.samples(Sampler()):
@@ -121,7 +126,10 @@ def _shares(op: Any) -> bool:
 
 
 def _matmul(a: Aval, b: Aval) -> tuple[int, int]:
-    """(..., m, k) times (..., k, n): each entry of a meets n of b, each of b meets m of a."""
+    """Number of matrix products, and of multiply-adds, of (..., m, k) times (..., k, n).
+
+    Each entry of a is multiplied with n entries of b, and each of b with m of a; the smaller total counts.
+    """
     batch = prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     products = 1 if len(b.shape) == 2 else batch
@@ -139,12 +147,13 @@ def _matmul(a: Aval, b: Aval) -> tuple[int, int]:
 
 
 def _along(x: Aval, axis: int) -> tuple[int, int]:
+    """Start and stop along ``axis`` of the smallest region that contains the support of ``x``."""
     region = entries.hull(x.support, x.shape)
     return region.start[axis], region.stop[axis]
 
 
 def _held(x: Aval) -> int:
-    """Number of entries computed of a value; those of a bracket are computed regardless of its condition."""
+    """Number of entries of ``x`` that are computed: the size of its support, or all entries for a bracket."""
     return entries.size(FULL if isinstance(x.support, Bracket) else x.support, x.shape)
 
 
@@ -158,7 +167,13 @@ def _pairs(p: Places, q: Places) -> int:
 
 
 def _sampled(a: Aval, b: Aval, *at: Shaped, pattern: Any = None) -> tuple[int, int]:
-    """Entries of a product at a pattern, or index arrays: sums over what a row of a holds, on average."""
+    """Number of products (0 or 1), and of multiply-adds, of an op that computes single entries of a product.
+
+    Each entry is a sum over the stored entries of a row of ``a`` or a column of ``b``, on average, whichever
+    is less.
+
+    at : index arrays of the computed entries; without these, ``pattern`` gives the entries.
+    """
     if NOTHING in (a.support, b.support):
         return 0, 0
     row_count = min(_held(a) * a.shape[-1] // max(prod(a.shape), 1), a.shape[-1])

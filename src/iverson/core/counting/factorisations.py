@@ -36,7 +36,7 @@ def _lu(n: int, *_: int) -> Fraction:
 
 
 def _lu_of(rows: int, columns: int) -> Fraction:
-    """Of matrices of any shape."""
+    """Multiply-adds of the LU decomposition of a matrix of any shape."""
     k = min(rows, columns)
     return rows * columns * k - _ratio((rows + columns) * k**2, 2) + _ratio(k**3, 3)
 
@@ -46,18 +46,21 @@ def _solve(n: int, _: int, __: int, columns: int) -> Fraction:
 
 
 def _qr(rows: int, columns: int) -> Fraction:
-    """R, and as many columns of Q as there are of either."""
+    """Multiply-adds for R and min(rows, columns) columns of Q."""
     return _triangle(rows, columns) + _first_columns(rows, min(rows, columns))
 
 
 def _qr_complete(rows: int, columns: int) -> Fraction:
-    """R and a square Q: reflections of an identity, the first of which changes its last column alone."""
+    """Multiply-adds for R and a square Q.
+
+    Q is made by reflections of an identity, the first of which changes its last column alone.
+    """
     k = min(rows, columns)
     return _triangle(rows, columns) + 2 * rows * (rows - k) * k + _ratio(2 * k**3, 3)
 
 
 def _triangle(rows: int, columns: int) -> Fraction:
-    """R alone: k reflections, k = min(rows, columns), of what is below and to the right of each."""
+    """Multiply-adds for R alone: min(rows, columns) reflections, each of what is below and to the right."""
     k = min(rows, columns)
     return rows * columns * k * 2 - (rows + columns) * k**2 + _ratio(2 * k**3, 3)
 
@@ -112,7 +115,9 @@ FACTORISATIONS: dict[str, Callable[..., Fraction | int]] = {
 
 
 def multiply_adds(name: str, operands: Facts) -> int:
-    """Of a call, all matrices of its batch; none where an operand is not stored in full, and of other ops.
+    """Number of multiply-adds of the factorisation or solve ``name``, for all matrices of its batch.
+
+    It is 0 for other ops, and if an operand is not stored in full.
 
     operands : the Aval of each.
 

@@ -14,15 +14,15 @@ from iverson.core.entries import NOTHING, Entries
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A cotangent that a reverse pass does not compute, or computes in part.
+    """A cotangent that a reverse pass does not compute, or computes only in part.
 
     node : the recorded call whose input has this cotangent.
     position : the position of the input.
-    reason : "undefined" (no cotangent arrived at the call, or one that is zero there), "not needed" (nobody
-        asked), "box" or "pattern" (nobody asked elsewhere, or it is zero elsewhere).
+    reason : "undefined" (the call got no cotangent, or a cotangent that is zero there), "not needed" (nothing
+        reads it), "box" or "pattern" (only entries in a box or pattern are read, or can be nonzero).
     part : the entries of it that are computed.
-    beside : inputs whose cotangents are computed, or noted before this one: work that the rule shares with
-        theirs is not saved, or not saved again.
+    beside : positions of inputs whose cotangents are computed, or noted before this one: work that the rule
+        shares with theirs is not saved, or not saved again.
     """
 
     node: Any
@@ -48,7 +48,7 @@ class Annihilated:
 
 @dataclass(frozen=True, slots=True)
 class Unspecified:
-    """A call on masked tensors, which computes specified entries alone.
+    """A call on masked tensors that computes only the specified entries.
 
     name : the op's.
     size : the number of entries of the largest of its operands and results.

@@ -62,7 +62,7 @@ class Work:
 
     @property
     def multiply_adds(self) -> int:
-        """Of all products, those on stored entries included, and of factorisations and solves."""
+        """Number of multiply-adds of all products, sparse ones too, and of factorisations and solves."""
         dense = sum(m * k * n * times for (m, k, n), times in self.product_shapes.items())
         return dense + self.sparse_multiply_adds + self.factorisation_multiply_adds.total()
 
@@ -104,7 +104,7 @@ active = _Active()
 
 @contextmanager
 def counting(*, notes: bool = False) -> Iterator[Work]:
-    """Count the work of this context until the block ends. Counters nest; each sees everything.
+    """Count the work of this context until the block ends. Counters nest; outer counters count it too.
 
     notes : True to keep notes of work that is not done. A note keeps its recorded call alive.
     """
@@ -126,7 +126,7 @@ def product(rows: int, inner: int, columns: int, batch: int = 1) -> None:
 
 
 def sparse_product(multiply_adds: int) -> None:
-    """Report a product that walks stored entries, and how many terms it has."""
+    """Report a product that loops over stored entries, with its number of multiply-adds."""
     for work in _current.get():
         work.sparse_products += 1
         work.sparse_multiply_adds += multiply_adds
@@ -140,8 +140,12 @@ def note(event: Skip | Annihilated | Unspecified | Called) -> None:
 
 
 def op(name: str, elementwise: bool, new_bytes: int, entries: int, entrywise: int = 0) -> None:
-    """Report one op, the memory its results needed, how many entries they hold, and how many it computed or
-    read one by one."""
+    """Report one call of the op ``name``.
+
+    new_bytes : bytes of memory that its results needed.
+    entries : number of entries that its results store.
+    entrywise : number of entries that it computed, or read one by one.
+    """
     for work in _current.get():
         work.calls[name] += 1
         work.entries[name] += entries
@@ -160,7 +164,7 @@ def factorisation(name: str, multiply_adds: int) -> None:
 
 
 def factorised() -> None:
-    """A sparse matrix was factorised."""
+    """Report the factorisation of a sparse matrix."""
     for counter in _current.get():
         counter.factorisations += 1
 
@@ -172,13 +176,21 @@ def rule(name: str) -> None:
 
 
 def skipped(name: str, undefined: int = 0, unneeded: int = 0) -> None:
-    """Report cotangents of an op's inputs that were not computed."""
+    """Report cotangents of inputs of the op ``name`` that were not computed.
+
+    undefined : number of those for which the call got no cotangent.
+    unneeded : number of those that nothing reads.
+    """
     for work in _current.get():
         work.undefined_of[name] += undefined
         work.unneeded_of[name] += unneeded
 
 
 def cast(where: str, result_dtype: str, input_dtype: str, cotangent_dtypes: tuple[str, ...]) -> None:
-    """Report a cotangent that a rule gave in another dtype than its input's."""
+    """Report a cotangent that a rule gave in another dtype than that of the input.
+
+    where : the forward call, as text.
+    cotangent_dtypes : dtypes of the cotangents that the rule was given.
+    """
     for work in _current.get():
         work.casts[where, result_dtype, input_dtype, cotangent_dtypes] += 1

@@ -30,10 +30,11 @@ class Alias:
 
 
 def also_called(**table: Alias) -> Callable[[Callable[P, R]], Callable[..., R]]:
-    """A function that takes arguments by other names too, each as ``table`` says.
+    """Decorator for a function that takes arguments by other names too; ``table`` gives their meaning.
 
-    A flag that is None is not given. Where several stand for one argument, the last in the table is taken.
-    Raises ArgumentError where such a name and its own are given both, or a flag has a value not allowed.
+    A flag that is None counts as not given. If several names stand for one argument, the last in the table is
+    taken. Raises ArgumentError if such a name and the argument's own name are both given, or if the value of
+    a flag is not allowed.
 
     >>> from iverson.core.inputs.aliases import Alias, also_called
     >>> also_called(turned=Alias("reverse", {True: True, False: False}))(sorted)([1, 2], turned=True)
@@ -53,7 +54,7 @@ def also_called(**table: Alias) -> Callable[[Callable[P, R]], Callable[..., R]]:
 
 
 def _own(operation: str, table: Mapping[str, Alias], kwargs: Params) -> dict[str, Any]:
-    """The arguments by the function's own names."""
+    """Keyword arguments with the names of ``table`` replaced by the function's own names."""
     arguments = {name: value for name, value in kwargs.items() if name not in table}
     from_aliases: dict[str, Any] = {}
     for name, alias in table.items():
@@ -77,7 +78,7 @@ def _own(operation: str, table: Mapping[str, Alias], kwargs: Params) -> dict[str
 
 
 def flag(argument: str) -> Alias:
-    """A flag that stands for one of the function's own."""
+    """Alias for a flag whose values mean the same as those of the function's own flag ``argument``."""
     return Alias(argument, {True: True, False: False})
 
 
@@ -86,5 +87,5 @@ EITHER = Alias(flags={True: None, False: None})
 
 
 def only(value: bool, remedy: str) -> Alias:
-    """A flag that allows only the value that describes the function."""
+    """Alias for a flag that must be ``value``: ``remedy`` is said for the other value."""
     return Alias(flags={value: None}, remedy=remedy)

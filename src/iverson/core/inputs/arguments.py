@@ -22,7 +22,7 @@ AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
 def as_flag(value: Any, operation: str, argument: str) -> bool:
-    """True or False; raises ArgumentTypeError for anything else (0 and 1 count as flags)."""
+    """The argument as a bool; raises ArgumentTypeError unless it is True, False, 0, 1 or a bool of NumPy."""
     if value is True or value is False:
         return bool(value)
     if isinstance(value, np.bool_) or (type(value) is int and value in (0, 1)):
@@ -33,7 +33,7 @@ def as_flag(value: Any, operation: str, argument: str) -> bool:
 
 
 def as_function(value: T, operation: str, argument: str) -> T:
-    """A callable; raises ArgumentTypeError for anything else."""
+    """The argument itself; raises ArgumentTypeError if it cannot be called."""
     if not callable(value):
         raise ArgumentTypeError(
             operation,
@@ -46,7 +46,7 @@ def as_function(value: T, operation: str, argument: str) -> T:
 
 
 def as_sequence(value: Iterable[T], operation: str, argument: str) -> tuple[T, ...]:
-    """A list or tuple as a tuple; raises ArgumentTypeError for anything else."""
+    """The argument as a tuple; raises ArgumentTypeError unless it is a list or tuple."""
     if not isinstance(value, (list, tuple)):
         raise ArgumentTypeError(
             operation,
@@ -59,7 +59,7 @@ def as_sequence(value: Iterable[T], operation: str, argument: str) -> tuple[T, .
 
 
 def as_real(value: T, operation: str, argument: str) -> T:
-    """A real number, as it is; raises ArgumentTypeError for anything else."""
+    """The argument itself; raises ArgumentTypeError unless it is a real number (a bool is none)."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ArgumentTypeError(operation, argument, got=described(value), expected="a real number")
     return value
@@ -74,7 +74,7 @@ _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def _in_range(name: str) -> Check:
-    """The check of a real number by its range."""
+    """Check that an argument is a real number in the range called ``name`` in `_RANGES`."""
     inside, words = _RANGES[name]
 
     def check(value: T, operation: str, argument: str) -> T:
@@ -86,6 +86,7 @@ def _in_range(name: str) -> Check:
 
 
 def _or_none(check: Check) -> Check:
+    """Check that an argument is None or passes ``check``."""
     return lambda value, operation, argument: None if value is None else check(value, operation, argument)
 
 
@@ -107,10 +108,11 @@ CHECKS: dict[str, Check] = {
 
 
 def checked(function: AnyFunction, name: str = "") -> AnyFunction:
-    """The function with those of its arguments checked whose annotation says what they must be.
+    """Wrap ``function`` so that each call checks arguments whose annotation is in `CHECKS`.
 
-    ``name`` is what errors call it; by default its own name. A function without such parameters is returned
-    as it is.
+    A function without such parameters is returned unchanged.
+
+    name : the name of the function in errors; by default its own name.
     """
     annotations = function.__annotations__.items()
     checks = {p: CHECKS[a] for p, a in annotations if a in CHECKS and p != "return"}

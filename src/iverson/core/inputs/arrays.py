@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def plain(array: Shaped | ArrayLike, operation: str, argument: str) -> NDArray:
-    """An array of any subclass (memory maps, matrices, ...), or nested sequences, as NumPy's own type.
+    """Array of NumPy's own type, from an array of a subclass (memory maps, matrices, ...) or sequences.
 
-    Raises ArgumentTypeError for one of `numpy.ma`: what its mask hides would be read; ArgumentError for what
-    is no array.
+    Raises ArgumentTypeError for an array of `numpy.ma`, whose hidden entries would be read, and for missing
+    entries; raises ArgumentError for anything that is no array.
     """
     if isinstance(array, np.ma.MaskedArray):
         raise ArgumentTypeError(

@@ -20,6 +20,7 @@ _METHODS = (
 
 
 def _methods(column: Any) -> tuple[str, ...] | None:
+    """Names of the methods of ``column`` that find, drop and fill missing entries; None if it has none."""
     if isinstance(getattr(column, "dtype", None), np.dtype):
         return None
     return next((names for names in _METHODS if all(hasattr(type(column), n) for n in names)), None)
@@ -51,7 +52,10 @@ def is_missing(entry: Any) -> bool:
 
 
 def filled(obj: Any) -> np.ndarray[Any, Any]:
-    """The entries as an array in the dtype that they have without missing ones, which are any number."""
+    """The entries of a column or table as an array, with some number in place of each missing entry.
+
+    The dtype is the one that the entries have without missing ones.
+    """
     columns = _columns(obj)
     if columns is not None:
         return np.stack([filled(column) for column in columns], axis=1)

@@ -31,9 +31,10 @@ def _libraries() -> tuple[str, ...]:
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
-    """The innermost frame outside the package; None where there is none.
+    """The innermost frame of the stack that is outside the package; None if there is none.
 
-    depth : the number of frames above the caller's that are of the package; to read each of them costs time.
+    depth : the number of frames above that of the caller that are surely of the package; they are not
+        examined.
     """
     frame: FrameType | None = sys._getframe(depth + 1)
     while frame is not None:
@@ -51,12 +52,12 @@ _own_files: set[str] = {singledispatch.__code__.co_filename}
 
 
 def is_of_users(depth: int = 1) -> bool:
-    """True if the frame ``depth`` frames above that of the caller is outside the package."""
+    """True if the code of the frame ``depth`` calls above that of the caller is outside the package."""
     return not sys._getframe(depth + 1).f_code.co_filename.startswith(PACKAGE_FOLDER)
 
 
 def _outer_frame(inside: tuple[str, ...]) -> FrameType | None:
-    """The innermost frame outside of some folders."""
+    """The innermost frame whose file is in none of the folders ``inside``; None if there is none."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(inside):
         frame = frame.f_back
@@ -72,10 +73,12 @@ def is_assignment(frame: FrameType | None) -> bool:
 
 
 def assigned_name(depth: int = 1) -> str:
-    """Name to which the frame ``depth`` frames above the caller's assigns the result of its current call.
+    """Name to which the user assigns the result of the call that is running, for labels; "" if there is none.
 
-    ``x`` in ``x = f(...)`` and ``(x := f(...))``, the function's name in ``return f(...)``; "" elsewhere, and
-    where that frame is of the package.
+    It is ``x`` in ``x = f(...)`` and ``(x := f(...))``, and the name of the calling function in ``return
+    f(...)``. It is "" if the frame is of the package.
+
+    depth : number of calls from the frame of the caller up to the frame with the assignment.
     """
     frame = sys._getframe(depth + 1)
     if frame.f_code.co_filename.startswith(PACKAGE_FOLDER):
@@ -85,7 +88,10 @@ def assigned_name(depth: int = 1) -> str:
 
 @lru_cache(maxsize=1024)
 def _stored_after(code: CodeType, at: int) -> str:
-    """The name that the result of an instruction is stored to by the next one, or is returned under."""
+    """Name to which the instruction after the one at offset ``at`` stores; "" if it stores to none.
+
+    If that instruction returns, it is the name of the function.
+    """
     after = [i for i in dis.get_instructions(code) if i.offset > at and i.opname not in ("CACHE", "COPY")]
     if after and after[0].opname == "RETURN_VALUE":
         return code.co_name if code.co_name.isidentifier() else ""

@@ -22,7 +22,7 @@ def lock() -> Any:
 
 
 def reentrant_lock() -> Any:
-    """The same, for a thread that may take it again."""
+    """A lock like that of `lock` that one thread may take several times."""
     mutex = threading.RLock()
     _guarding_python.add(mutex)
     return mutex
@@ -31,7 +31,7 @@ def reentrant_lock() -> Any:
 def library_lock() -> Any:
     """A reentrant lock for the state of a C library, made once for a module.
 
-    A fork waits until no other thread is inside, as nobody would finish its work in the child.
+    A fork waits until no other thread holds the lock: in the child, no thread would finish the other's work.
     """
     mutex = threading.RLock()
     _guarding_libraries.append(mutex)

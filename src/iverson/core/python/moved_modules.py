@@ -22,7 +22,7 @@ MOVED = {
 
 
 class MovedModules:
-    """A finder and loader: a module of an old name reads its attributes from the module of today."""
+    """Finder and loader of modules under old names: attributes are read from the present place."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -30,7 +30,7 @@ class MovedModules:
         return ModuleSpec(fullname, self) if fullname in MOVED else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """None: a new module of the usual kind."""
+        """Return None, so that Python makes a module of the usual kind."""
 
     def exec_module(self, module: ModuleType) -> None:
         today = importlib.import_module(MOVED[module.__name__])

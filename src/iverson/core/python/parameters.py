@@ -15,9 +15,9 @@ _ELSEWHERE = frozenset(("__wrapped__", "__signature__"))
 
 
 def positional(function: Callable[..., object]) -> tuple[tuple[str, ...], str]:
-    """The names of the parameters that arguments are given to by position, and that of ``*args`` ("": none).
+    """Names of the positional parameters of a function, and the name of its ``*args`` ("" if it has none).
 
-    Of a wrapped function, those of what it wraps.
+    For a wrapped function, these are the names of the function inside.
 
     >>> positional(lambda F, g, *xs, axis: g)
     (('F', 'g'), 'xs')

@@ -31,7 +31,7 @@ def _write(text: str) -> None:
 
 
 def shown(items: Iterable[Item], label: str, total: int) -> Iterator[Item]:
-    """The items, of which there are ``total``, with a bar of how many have been taken."""
+    """Iterate over ``items``, with a progress bar on the terminal; ``total`` is their number."""
     if not on_terminal():
         yield from items
         return
@@ -50,9 +50,10 @@ def shown(items: Iterable[Item], label: str, total: int) -> Iterator[Item]:
 
 
 class Pieces:
-    """A line while pieces of work follow one another, how many nobody knows before: ``with pieces: ...``.
+    """Line with a counter on the terminal, for pieces of work of unknown number.
 
-    Pieces with more than a second between them are counted anew.
+    A piece is a block ``with pieces: ...``. The counter starts again after more than a second without a
+    piece.
     """
 
     def __init__(self, label: str) -> None:

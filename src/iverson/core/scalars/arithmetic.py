@@ -32,6 +32,7 @@ from iverson.core.scalars.scalar_record import (
 
 def _pow(a: Any, b: Strided) -> Any:
     # NumPy's ufunc has no fast path for the small exponents everybody writes; its operator has.
+    """Body of `pow`, with fast paths for the exponents 3, 4 and 0.5 as Python numbers."""
     if not isinstance(b, (int, float)):
         return np.power(a, b)
     if b in (3, 4) and isinstance(a, np.ndarray) and a.dtype.kind in "fc":  # NumPy calls libm for each entry
@@ -69,7 +70,10 @@ def _pow_db(F: Namespace, y: Value, a: Value, b: Value) -> Any:
 
 
 def _root(F: Namespace, there: Value, x: Value) -> Any:
-    """0, for x that is 0 where ``there`` holds: a value whose derivative is inf there, and 0 elsewhere."""
+    """A value that is 0, with the derivative inf, where ``there`` holds, and constant 0 elsewhere.
+
+    x : an argument that is 0 where ``there`` holds.
+    """
     return F.where(there, F.sqrt(F.where(there, x, 1.0)), 0.0)
 
 
@@ -99,7 +103,7 @@ def _hypot_part(index: int) -> Derivative:
 
 
 def _unit(F: Namespace, y: Value, x: Value) -> Any:
-    """x / |x| with |x| = y, and 0 at 0."""
+    """x / |x|, and 0 at 0; ``y`` is |x|."""
     return F.sign(x) if x.dtype.kind != "c" else x * inverse_length(F, y)
 
 
@@ -116,8 +120,10 @@ def _infinite(x: Strided) -> Any:
 
 
 def _floordiv(a: Any, b: Any) -> Any:
-    """NumPy's, but of an infinite operand the quotient itself, as the array API standard has it: inf // 2 is
-    inf and 1 // -inf is -0, where Python has nan and -1."""
+    """NumPy's floor_divide, but the quotient where an operand is infinite, as in the array API standard.
+
+    inf // 2 is inf and 1 // -inf is -0, where Python has nan and -1.
+    """
     dtype = (
         np.result_type(a, b) if float in (type(a), type(b)) else (a if isinstance(a, np.ndarray) else b).dtype
     )

@@ -31,11 +31,12 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 
 
 def converted(x: NDArray, dtype: DType) -> Any:
-    """x in another dtype.
+    """``x`` cast to ``dtype``, with the same results on all machines.
 
-    What an integer type cannot hold (nan, inf, numbers out of range) becomes what x86-64 and NumPy on it make
-    of it: the lowest integer of 32 bits, or of 64 for types of 64, of which narrower types take the low bits.
-    For uint32 NumPy's result depends on where in the array an entry is; it goes by way of 64 bits here.
+    Values that an integer type cannot represent (nan, inf, numbers out of range) become what x86-64 and NumPy
+    on it make of them: the lowest integer of 32 bits, or of 64 for types of 64, of which narrower types take
+    the low bits. For uint32 NumPy's result depends on where in the array an entry is; the cast goes through
+    int64 here.
     """
     if dtypes.is_half(x.dtype) and dtype.kind not in "fV":
         x = x.astype(np.float32)

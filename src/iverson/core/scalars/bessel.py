@@ -86,7 +86,7 @@ def _spherical_d(F: Namespace, _y: Shaped, n: SupportsInt, x: Value) -> Any:
 
 
 def _order(name: str, body: Callable[..., Any], rule: Derivative, **facts: Any) -> Scalar:
-    """A function whose first argument is its order, and the derivative in the second."""
+    """Record of a function whose first argument is its order; ``rule`` is the derivative in the second."""
     names, domain = ("n", "x"), (None, None)
     return scalar(name, body, (None, rule), REAL_FLOAT, domain=domain, names=names, orders=1, **facts)
 

@@ -24,7 +24,7 @@ _SQRT_PI, _SQRT_2PI = math.sqrt(math.pi), math.sqrt(2 * math.pi)
 
 
 def _ndtr_body(x: NDArray) -> Any:
-    """SciPy's; where it is small, by the scaled complementary error function."""
+    """SciPy's ndtr; for x < -1, where it is small, by the scaled complementary error function."""
 
     def scaled(b: NDArray) -> Any:
         return 0.5 * _erfcx(b * math.sqrt(0.5))
@@ -70,7 +70,7 @@ def _log_ndtr_d(F: Namespace, _y: Shaped, x: Value) -> Any:
 
 
 def _both_zero(F: Namespace, x: Value, y: Value, value: Callable[[Value], Value]) -> Any:
-    """``value(y)``, and 0 where x and y are: there a factor x = 0 wins."""
+    """``value(y)``, but 0 where x and y are both 0: there a factor x = 0 is stronger than a pole."""
     zero = F.logical_and(F.equal(x, 0), F.equal(y, 0))
     return F.where(zero, 0.0, value(F.where(zero, 1.0, y)))
 

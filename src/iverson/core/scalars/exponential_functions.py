@@ -24,7 +24,7 @@ _LN2, _LN10 = math.log(2), math.log(10)
 
 
 def _expm1(x: NDArray) -> Any:
-    """NumPy's; of complex numbers that are not finite exp(x) - 1, as in the array API standard."""
+    """NumPy's expm1; for complex numbers that are not finite exp(x) - 1, as in the array API standard."""
     y = np.expm1(x)
     if x.dtype.kind != "c" or (finite := np.isfinite(x)).all():
         return y

@@ -34,10 +34,10 @@ def _psi(F: Namespace, n: int, x: Double | Value) -> Any:
 
 
 def _gamma_order(F: Namespace, m: int, a: Double, x: Double) -> Total:
-    """The m-th derivative in a of the regularized lower incomplete gamma function P(a, x).
+    """The m-th derivative in a of the regularized lower incomplete gamma function P(a, x), as a sum.
 
-    The integral from 0 to x of the same derivative of t^(a-1) e^-t / gamma(a), with t = x e^-z; where x is
-    above a, less that from x on, with t = x + z.
+    It is the integral from 0 to x of the same derivative of t^(a-1) e^-t / gamma(a), with t = x e^-z. Where x
+    is above a, it is minus the integral from x to infinity, with t = x + z.
     """
     scale = F.where(
         x <= a,
@@ -78,10 +78,10 @@ def _gamma_density(F: Namespace, m: int, a: Value, x: Value) -> Any:
 
 
 def _beta_order(F: Namespace, m: int, n: int, a: Double, b: Double, x: Double) -> Total:
-    """The mixed derivative in a and b of the regularized incomplete beta function I_x(a, b).
+    """The mixed derivative, m-th in a and n-th in b, of the regularized incomplete beta function I_x(a, b).
 
-    The integral from 0 to x of the same derivative of t^(a-1) (1-t)^(b-1) / B(a, b), with t = x e^-z; where x
-    is above the mean, that of the mirrored function, I_x(a, b) = 1 - I_(1-x)(b, a).
+    It is the integral from 0 to x of the same derivative of t^(a-1) (1-t)^(b-1) / B(a, b), with t = x e^-z.
+    Where x is above the mean, that of the mirrored function is taken, by I_x(a, b) = 1 - I_(1-x)(b, a).
     """
     swap = x * (a + b) > a
     # The parameters of the function or its mirror image, whose x is below the mean, and 1 - x.
@@ -93,6 +93,7 @@ def _beta_order(F: Namespace, m: int, n: int, a: Double, b: Double, x: Double) -
     arguments = (a, b, x, front, *(_psi(F, k, v) for v in (p, q, p + q) for k in orders))
 
     def integrand(z: Double, a: Double, b: Double, x: Double, _front: Double, *psis: Double) -> Any:
+        """The integrand in z, divided by the factor ``front`` that does not depend on z."""
         swap = x * (a + b) > a
         p, q = F.where(swap, b, a), F.where(swap, a, b)
         y, complement = F.where(swap, 1 - x, x), F.where(swap, x, 1 - x)
@@ -122,7 +123,7 @@ def _beta_order(F: Namespace, m: int, n: int, a: Double, b: Double, x: Double) -
 
 
 def _beta_density(F: Namespace, m: int, n: int, a: Value, b: Value, x: Value) -> Any:
-    """The mixed derivative in a and b of x^(a-1) (1-x)^(b-1) / B(a, b), the derivative of I in x."""
+    """Mixed derivative, m-th in a and n-th in b, of x^(a-1) (1-x)^(b-1) / B(a, b), which is dI/dx."""
     density = F.exp(F.xlogy(a - 1, x) + F.xlog1py(b - 1, -x) - F.betaln(a, b))
 
     def slope(j: int, k: int) -> Any:
@@ -142,12 +143,12 @@ _COEFFICIENTS = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
 
 
 def _psi_step_order(F: Namespace, n: int, a: Double, b: Double) -> Total:
-    """The n-th derivative of digamma at a + b, less that at a: what both have in common is never computed.
+    """The n-th derivative of digamma at a + b, minus the one at a, without cancellation.
 
-    From the smaller to the larger of the two, x and z. By the recurrence, of terms of 1 / (x + k),
-    from x < 12 to x + 20, and from there by the differences of the terms of the asymptotic series (NIST
-    Handbook, 5.5.2 and 5.11.2). If x <= -8 and z < 1/2, by reflection (5.5.4) to 1 - z and 1 - x for n < 2;
-    of higher derivatives, and for larger z, the difference itself.
+    Let x be the smaller and z the larger of a and a + b. For x < 12, the terms of 1 / (x + k) are added up to
+    x + 20 by the recurrence; from there on, the terms of the asymptotic series are subtracted one by one
+    (NIST Handbook, 5.5.2 and 5.11.2). If x <= -8, there are two cases: for z < 1/2 and n < 2, both are
+    reflected to 1 - z and 1 - x (5.5.4); else the two values themselves are subtracted.
     """
 
     def ends(a: Double, b: Double) -> tuple[Any, Any, Any, Any, Any]:
@@ -165,6 +166,7 @@ def _psi_step_order(F: Namespace, n: int, a: Double, b: Double) -> Total:
         return F.where(low < _FAR, sign * factorial(n) * d * p * q * _sum(p, q, n + 1), 0.0)
 
     def finish(total: Double, low: Double, high: Double, d: Double, a: Double, b: Double) -> Any:
+        """Result from the sum of the terms: adds the asymptotic series and the reflection."""
         steps = F.where(low < _FAR, 20.0, 0.0)
         p, q = 1 / (low + steps), 1 / (high + steps)
         first = d * p * q  # p - q
@@ -227,8 +229,8 @@ def _bernoulli() -> tuple[float, ...]:
 def _zeta_order(F: Namespace, m: int, s: Double, q: Double) -> Total:
     """The m-th derivative in s of zeta(s, q).
 
-    By the Euler-Maclaurin formula after 16 terms (NIST Handbook, 25.11.5 and 25.11.6), with what follows them
-    as the leading coefficients of its Taylor series in s.
+    By the Euler-Maclaurin formula after 16 terms (NIST Handbook, 25.11.5 and 25.11.6); the terms of its
+    remainder are computed as Taylor coefficients in s.
     """
 
     def rest(s: Double, q: Double) -> Any:
@@ -260,6 +262,7 @@ def _power(F: Namespace, j: int, s: Double, w: Double) -> Any:
 
 
 def _product(series: list[Double], factor: list[Double | float]) -> list[Any]:
+    """The leading Taylor coefficients of the product of two series, as many as ``series`` has."""
     return [
         functools.reduce(
             lambda a, b: a + b, (series[j - i] * factor[i] for i in range(min(j + 1, len(factor))))
@@ -294,7 +297,10 @@ def _reflected_slope(F: Namespace, s: Value) -> Any:
 
 
 def zeta_slope(F: Namespace, s: Value, q: Value | float) -> Any:
-    """The derivative of zeta(s, q) in s; below -2 that of Riemann's function, q = 1, by reflection."""
+    """The derivative of zeta(s, q) in s; for s < -2 and q = 1, Riemann's function, by reflection.
+
+    q : a Python float says that q is 1.
+    """
     below = F.less(s, -2)
     riemann = type(q) is float
     if not riemann:

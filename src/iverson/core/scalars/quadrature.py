@@ -21,7 +21,7 @@ from iverson.core.scalars.special_functions import digamma, lgamma, polygamma, s
 
 
 class _Arrays:
-    """The functions that series are made of, on NumPy arrays."""
+    """Namespace ``F`` of the functions that series are made of, on NumPy arrays."""
 
     exp, expm1, log, log1p, sqrt, abs = np.exp, np.expm1, np.log, np.log1p, np.sqrt, np.abs
     where, maximum, minimum, isinf = np.where, np.maximum, np.minimum, np.isinf
@@ -31,7 +31,7 @@ class _Arrays:
 
 
 class Double(Protocol):  # noqa: PLW1641
-    """A term of a series, in double precision: an array of NumPy, an expression of compiled loops."""
+    """A value in a series, in double precision: an array of NumPy, or an expression of compiled loops."""
 
     def __neg__(self) -> Double: ...
     def __add__(self, other: Double | float, /) -> Double: ...
@@ -52,7 +52,7 @@ class Double(Protocol):  # noqa: PLW1641
 
 @dataclass(frozen=True)
 class Total:
-    """``finish(sum of term(k, *given) over k < count, *given)``.
+    """The value ``finish(sum of term(k, *given) over k < count, *given)``, not computed yet.
 
     given : arguments that do not depend on k. k is a number, or an expression of double precision.
     """
@@ -68,7 +68,7 @@ AT_ONCE = 1 << 13
 
 
 def total_of(f: Total) -> Any:
-    """The value, of arrays."""
+    """The value of ``f`` on NumPy arrays; terms are computed some `AT_ONCE` entries at a time."""
     shape = np.broadcast_shapes(*map(np.shape, f.given))
     step = max(1, AT_ONCE // max(1, prod(shape)))
     total: Any = 0.0
@@ -89,12 +89,14 @@ def half_line(
     arguments: tuple[Double, ...],
     finish: Callable[..., Double],
 ) -> Total:
-    """``finish(integral, *arguments)`` of the integral from 0 to infinity of ``integrand(z, *arguments)``,
-    a function that falls exponentially on the given scale of z.
+    """The value ``finish(integral, *arguments)``, for the integral from 0 to infinity of an integrand in z.
 
     By H. Takahasi, M. Mori: Double exponential formulas for numerical integration, Publ. RIMS 9 (1974), with
-    the map for integrands that fall as exp(-z), z = exp(t - exp(-t)). It is exact to rounding for what is
-    smooth on the scale, and for powers and logarithms at 0.
+    the map for integrands that fall as exp(-z), z = exp(t - exp(-t)). It is exact to rounding for integrands
+    that are smooth on the scale, and for powers and logarithms at 0.
+
+    integrand : ``integrand(z, *arguments)``, which falls exponentially.
+    scale : the length in z over which it falls.
     """
 
     def term(k: Double, scale: Double, *arguments: Double) -> Any:
@@ -109,10 +111,13 @@ def half_line(
 
 
 def of_exponential(order: tuple[int, int], slopes: Callable[[int, int], Double]) -> Any:
-    """A mixed derivative of exp(f(a, b)) divided by exp(f), where ``slopes(j, k)`` are those of f.
+    """A mixed derivative of exp(f(a, b)), divided by exp(f).
 
-    The complete Bell polynomials, by their recurrence: of exp(f), the derivative in a is f_a exp(f), whose
-    further derivatives are by the rule for products.
+    By the recurrence of the complete Bell polynomials: the derivative of exp(f) in a is f_a exp(f), whose
+    further derivatives follow from the product rule.
+
+    order : how often in a, and in b.
+    slopes : ``slopes(j, k)`` is the derivative of f, j-th in a and k-th in b.
     """
     m, n = order
     if m + n == 0:
@@ -128,14 +133,14 @@ def of_exponential(order: tuple[int, int], slopes: Callable[[int, int], Double])
 
 
 def whole(n: SupportsInt) -> int:
-    """The order that a rule is given, a number or a constant expression."""
+    """The order given to a rule, a number or a constant expression, as an int."""
     return int(getattr(n, "value", n))
 
 
 def by_orders(count: int, function: Callable[..., Double | Total]) -> Callable[..., Any]:
-    """A body whose first ``count`` arguments are orders of derivatives: whole numbers, or arrays of them.
+    """A body for arrays whose first ``count`` arguments are orders: whole numbers, or arrays of them.
 
-    ``function`` takes a namespace, these as integers, and the other arguments as arrays of double precision.
+    function : takes a namespace, the orders as ints, and the other arguments as arrays of double precision.
     """
 
     def body(*args: Strided) -> Any:
@@ -146,6 +151,8 @@ def by_orders(count: int, function: Callable[..., Double | Total]) -> Callable[.
 
 
 def _by_orders(count: int, body: Callable[..., NDArray]) -> Callable[..., Any]:
+    """Function of arrays that calls ``body`` for each combination of orders, on the entries that have it."""
+
     def of(*args: Strided) -> Any:
         dtype = dtypes.to_inexact(np.result_type(*args))
         orders, xs = args[:count], [np.asarray(x, np.float64) for x in args[count:]]
@@ -163,7 +170,7 @@ def _by_orders(count: int, body: Callable[..., NDArray]) -> Callable[..., Any]:
 
 
 def _alike(orders: tuple[Strided, ...], shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """The combinations of orders that occur, and where each does; None for everywhere."""
+    """Each combination of orders that occurs, with the mask of its entries; None for all entries."""
     if all(np.size(n) == 1 for n in orders):
         yield tuple(int(np.asarray(n).item()) for n in orders), None
         return

@@ -44,7 +44,7 @@ class Slopes:
     size: float = 1e8
 
     def held(self, rule: Derivative) -> Derivative:
-        """A rule for a derivative that is nan outside of the domain, as its own derivatives are."""
+        """Wrap a rule so that the derivative is nan outside of the domain, and so are its own derivatives."""
         bounded = [k for k, interval in enumerate(self.domain) if interval is not None]
         if not bounded:
             return rule
@@ -138,7 +138,7 @@ class Scalar:
 
     @property
     def raises_flags(self) -> bool:
-        """True if the body makes NumPy warn where a result is not finite."""
+        """True if the body sets floating-point flags, so that NumPy may warn."""
         return self.calls_ufunc or (isinstance(self.body, np.ufunc) and not self.silent)
 
     @property
@@ -191,6 +191,12 @@ def scalar(
     *example: str,
     **fields: Any,
 ) -> Scalar:
-    """The record of a function: its derivative, or one for each argument, and facts in common with others."""
+    """The record of a function.
+
+    d : the derivative, or one for each argument.
+    facts : fields that are the same for many functions.
+    example : texts of the arguments and of the result.
+    fields : all other fields.
+    """
     rules = d if isinstance(d, tuple) else (d,)
     return Scalar(name, body, rules, **{"summary": summary, "example": example, **facts, **fields})

@@ -31,18 +31,21 @@ _hyp1f1, _hyp2f1 = scipy_special("hyp1f1"), scipy_special("hyp2f1")
 
 
 def _exprel_order(_F: Namespace, k: int, x: Double) -> Any:
-    """The k-th derivative of (exp(x) - 1) / x, the integral of t^k exp(x t) over [0, 1] (13.4.1).
+    """The k-th derivative of (exp(x) - 1) / x: the integral of t^k exp(x t) over t in [0, 1] (13.4.1).
 
-    Where exp(x) is out of range SciPy's series may not end, and at -inf it is nan.
+    x is at most 800 in SciPy's function, whose series may not end where exp(x) overflows; at -inf, the result
+    is 0, where SciPy gives nan.
     """
     x = np.asarray(x)
     return np.where(np.isneginf(x), 0.0, _hyp1f1(k + 1.0, k + 2.0, np.minimum(x, 800.0)) / (k + 1))
 
 
 def _log1prel_order(_F: Namespace, k: int, x: Double) -> Any:
-    """The k-th derivative of log(1 + x) / x: of (-t)^k k! / (1 + x t)^(k+1) the integral (15.6.1).
+    """The k-th derivative of log(1 + x) / x: the integral of (-t)^k k! / (1 + x t)^(k+1) over t in [0, 1]
+    (15.6.1).
 
-    For large x by Leibniz' rule, whose terms cancel little: SciPy's function loses digits there.
+    For large x it is computed by Leibniz' rule, whose terms cancel little: SciPy's function loses digits
+    there.
     """
     x = np.asarray(x)
     n = k + 1.0
@@ -57,19 +60,19 @@ def _log1prel_order(_F: Namespace, k: int, x: Double) -> Any:
 
 
 def _order(name: str, body: Callable[..., Any], **facts: Any) -> Scalar:
-    """A function whose first argument is the order of a derivative in the second."""
+    """Record of a function whose first argument is the order of a derivative in the second argument."""
     rules = None, lambda F, _y, k, x: getattr(F, name)(k + 1, x)
     domain, names = (None, POSITIVE), ("k", "x")
     return scalar(name, by_orders(1, body), rules, REAL_FLOAT, domain=domain, names=names, orders=1, **facts)
 
 
 def _at_box_cox(F: Namespace, log: Value, slope: Value) -> Any:
-    """The derivative in the exponent of (exp(slope log) - 1) / slope."""
+    """The derivative in ``slope`` of (exp(slope log) - 1) / slope."""
     return log * log * F.exprel_order(1, slope * log)
 
 
 def _at_inverse(F: Namespace, y: Value, slope: Value) -> Any:
-    """The derivative in the slope of log(1 + slope y) / slope."""
+    """The derivative in ``slope`` of log(1 + slope y) / slope."""
     return y * y * F.log1prel_order(1, slope * y)
 
 
@@ -78,7 +81,10 @@ def _loggamma(x: NDArray) -> Any:
 
 
 def _rgamma_d(F: Namespace, y: Value, x: Value) -> Any:
-    """By the reflection gamma(1 - x) sin(pi x) / pi for small x: y digamma(x) is 0 times inf at the poles."""
+    """Derivative of 1 / gamma(x); for x < 1/2 by the reflection 1 / gamma(x) = gamma(1 - x) sin(pi x) / pi.
+
+    At the poles of gamma, y digamma(x) would be 0 times inf.
+    """
     low = F.less(x, 0.5)
     near = F.where(low, x, 0.0)
     nearest = F.round(near)

@@ -23,7 +23,10 @@ from iverson.core.scalars.scalar_record import (
 
 
 def _chosen(wins: str, i: int) -> Derivative:
-    """The derivative of a maximum or minimum in argument i: all of it where it wins, half at a tie."""
+    """Rule of a maximum or minimum in argument ``i``: all where this argument wins, half at ties.
+
+    wins : the comparison that holds if the argument wins or is equal.
+    """
 
     def rule(F: Namespace, t: Value, _y: Shaped, a: Value, b: Value) -> Any:
         operand, other = (a, b)[i], (b, a)[i]
@@ -34,7 +37,7 @@ def _chosen(wins: str, i: int) -> Derivative:
 
 
 def _clipped(i: int) -> Derivative:
-    """The derivative of clip in x, or in a bound where that bound is the result; hi wins over lo."""
+    """Rule of clip in argument ``i``: where that argument is the result; hi wins over lo."""
 
     def rule(F: Namespace, t: Value, _y: Shaped, x: Value, lo: Value, hi: Value) -> Any:
         operand = (x, lo, hi)[i]
@@ -61,7 +64,7 @@ _CHOSEN: tuple[Derivative, ...] = (
 
 
 def _of_one(rule: Derivative) -> Derivative:
-    """The partial derivative, from the rule that selects a cotangent or tangent."""
+    """The partial derivative that follows from a rule for cotangents or tangents: the rule applied to 1."""
 
     def d(F: Namespace, y: Value, *args: Value) -> Any:
         return rule(F, 1.0, y, *args)
@@ -70,7 +73,7 @@ def _of_one(rule: Derivative) -> Derivative:
 
 
 def _selecting(name: str, body: Derivative, rules: tuple[Derivative, ...], **facts: Any) -> Scalar:
-    """A function whose derivative is a choice: rules select, they never multiply with 0 and 1."""
+    """Record of a function whose derivative is a choice: rules select, and never multiply with 0."""
     d = tuple(map(_of_one, rules))
     return scalar(name, body, d, FINITE | facts, kinds=REAL, vjp=rules, jvp=rules)
 

@@ -34,9 +34,9 @@ from iverson.core.scalars.scalar_record import (
 
 
 def scipy_special(name: str) -> Callable[..., Any]:
-    """SciPy's function of that name, imported when it is called.
+    """SciPy's function ``name``; SciPy is imported at the first call.
 
-    Its loops take a Python number for one of double precision: here it takes that of the arrays.
+    SciPy's loops treat a Python number as double precision: here it is cast to the dtype of the arrays.
     """
 
     def body(*args: Strided) -> Any:
@@ -62,7 +62,7 @@ _erfc, _erfcx, _ndtr, _gammaln, _psi = map(scipy_special, ("erfc", "erfcx", "ndt
 
 
 def mended(y: NDArray, hard: NDArray, better: Callable[[NDArray], NDArray], x: NDArray) -> Any:
-    """y with ``better(x)`` in its place at hard entries."""
+    """``y`` with the entries in the mask ``hard`` replaced by ``better(x)`` at these entries."""
     if not np.any(hard):
         return y
     result = np.array(y)
@@ -90,7 +90,7 @@ def silu(x: NDArray) -> Any:
 
 
 def erfc(x: NDArray) -> Any:
-    """1 - erf(x), where it is small by its scaled form."""
+    """1 - erf(x), computed by its scaled form where x > 1."""
     return mended(_erfc(x), x > 1, lambda v: tail(v, 1.0, 30.0, _erfcx), x)
 
 
@@ -115,11 +115,11 @@ def gelu_derivative(x: NDArray) -> Any:
 
 
 def tail(a: NDArray, factor: float, last: float, scaled: Callable[[NDArray], NDArray]) -> Any:
-    """exp(-factor a^2) scaled(a), for a >= 1.
+    """exp(-factor a^2) scaled(a), for a >= 1; 0 for a beyond ``last``.
 
-    The rounding of a^2 would be that of the result: with h the leading bits of a, exp(-factor h^2) is of an
-    exact square and exp(-factor (a - h) (a + h)) near 1 (W. Cody, Math. Comp. 23, 1969). Beyond ``last`` the
-    result is 0.
+    The relative error of the result would be the absolute rounding error of factor a^2. So a^2 is split: with
+    h the leading bits of a, h^2 is exact and exp(-factor (a - h) (a + h)) is near 1 (W. Cody, Math. Comp. 23,
+    1969).
     """
     b = np.minimum(a, last).astype(np.float64)
     h = b.astype(np.float32).astype(np.float64)
@@ -182,7 +182,7 @@ def _softplus(x: NDArray) -> Any:
 
 
 def near(F: Namespace, x: Value) -> Any:
-    """x, brought near where exp(-|x|) is 0 all the same: in products with that, 0 * inf must not arise."""
+    """``x`` limited to [-1e4, 1e4], for products with exp(-|x|), 0 beyond: 0 * inf would be nan."""
     return F.clip(x, -1e4, 1e4)
 
 
