@@ -37,7 +37,10 @@ ITERATIONS = ("iterative_solve", "eigsh", "bordered_solve")
 
 
 def _of_single(op: Op) -> Op:
-    """A factorisation refuses half precision, as NumPy's and PyTorch's do: LAPACK has no routine for it."""
+    """A factorisation that refuses half precision, as NumPy's and PyTorch's do; any other op unchanged.
+
+    LAPACK has no routine for half precision.
+    """
     if op.name not in FACTORISATIONS and op.name not in ITERATIONS:
         return op
 
@@ -62,6 +65,7 @@ definition_hooks.append(_of_single)
 
 
 def _square(name: str, x: Shaped, argument: str = "x") -> None:
+    """Raise ShapeError unless ``x`` has square matrices, and DTypeError unless it is numeric."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(name, argument, got=f"shape {x.shape}", expected="square matrices")
     if x.dtype.kind not in "fciub":
@@ -69,7 +73,7 @@ def _square(name: str, x: Shaped, argument: str = "x") -> None:
 
 
 def solution_abstract(name: str, a: Shaped, b: Shaped, **_: Any) -> Aval:
-    """Shape and dtype of x with A x = b."""
+    """Aval of x with A x = b, for the op ``name``."""
     _square(name, a, "a")
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
         raise ShapeError(
@@ -83,10 +87,11 @@ def solution_abstract(name: str, a: Shaped, b: Shaped, **_: Any) -> Aval:
 
 
 def _lapack(name: str, body: Rule, argument: str = "x", finite: bool = False) -> Rule:
-    """A NumPy routine whose failure is an Iverson error that says which matrix property is missing.
+    """Body of an op that calls a NumPy routine and turns its LinAlgError into a LinearAlgebraError.
 
-    finite : the entries must be. Of inf or nan, LAPACK's iterations for singular values and eigenvalues may
-        never end, or end with finite numbers that mean nothing.
+    argument : the name of the matrix in errors.
+    finite : True if the entries must be finite. Of inf or nan, LAPACK's iterations for singular values and
+        eigenvalues may never end, or end with finite numbers that mean nothing.
     """
 
     def forward(*args: NDArray, **params: Any) -> Any:
@@ -105,6 +110,7 @@ def _lapack(name: str, body: Rule, argument: str = "x", finite: bool = False) ->
 
 
 def _not_finite(name: str, argument: str, x: NDArray) -> LinearAlgebraError:
+    """The error for a matrix with an inf or nan, which names the first such entry."""
     at = tuple(int(k) for k in np.argwhere(~np.isfinite(x))[0])
     return LinearAlgebraError(
         name, argument, got=f"{x[at]} at {at}", expected="finite entries", remedy="find them with isfinite"
@@ -112,21 +118,24 @@ def _not_finite(name: str, argument: str, x: NDArray) -> LinearAlgebraError:
 
 
 def _well(s: Sampler, *shape: int) -> Any:
-    """Square matrices far from singular."""
+    """Random square matrices far from singular."""
     return s(shape) + 3 * np.eye(shape[-1])
 
 
 def _positive(s: Sampler, *shape: int) -> Any:
+    """Random Hermitian positive definite matrices."""
     x = s(shape)
     return x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(shape[-1])
 
 
 def solution(call: Rule) -> dict[str, Any]:
-    """The rules of x with A x = b, where ``call(F, a, b, **params)`` is the op, and with ``adjoint=True`` as
-    it solves with the matrix A^H.
+    """Fields of an op record (vjp, jvp, linear_in, taylor, batch) for an op that gives x with A x = b.
 
     A dx = db - dA x. With c = A^-H g: grad b = c, grad A = -c x^H; at a pattern, the product with x^H is
     sampled, as of a product A x.
+
+    call : ``call(F, a, b, **params)`` calls the op. With ``adjoint=True``, ``a`` is A^H, and a preconditioner
+        of A in ``params`` is to be replaced by its adjoint.
     """
 
     @reading({0: (0, "y"), 1: (0,)})
@@ -159,7 +168,10 @@ def solution(call: Rule) -> dict[str, Any]:
 def _solve_taylor(
     F: Namespace, y: recurrences.Coefficients, a: recurrences.Coefficients, b: recurrences.Coefficients
 ) -> recurrences.Recurrence:
-    """The rule of `recurrences.solution`, with one factorisation for all orders above 0 of a dense matrix."""
+    """Taylor rule of `solve` (see `recurrences.solution`).
+
+    For orders above 0, a dense matrix is factorised once.
+    """
     factors: list[Any] = []
 
     def solve(F: Namespace, a: Value, right: Value) -> Any:
@@ -217,16 +229,17 @@ def _det_abstract(x: Shaped) -> Aval:
 
 
 def _matrices(F: Namespace, g: Value) -> Any:
-    """One number per matrix, shaped to multiply the matrices."""
+    """One number per matrix, with two axes of extent 1 behind, to multiply all entries of the matrix."""
     return F.expand_dims(g, axis=(g.ndim, g.ndim + 1))
 
 
 def _trace_of_product(F: Namespace, a: Value, b: Value) -> Any:
+    """The trace of a @ b for each pair of matrices, without the product."""
     return F.sum(a * F.mT(b), axis=(a.ndim - 2, a.ndim - 1), keepdims=False)
 
 
 def _in_singular_basis(x: NDArray) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """det(U V^H), V, s and U^H: adj(x) is that number times V adj(diag(s)) U^H.
+    """Factors det(U V^H), V, s, U^H of x = U diag(s) V^H, by which adj(x) = det(U V^H) V adj(diag(s)) U^H.
 
     The singular values of a matrix with an inf or nan, of which LAPACK may not return, are nan.
     """
@@ -238,7 +251,10 @@ def _in_singular_basis(x: NDArray) -> tuple[NDArray, NDArray, NDArray, NDArray]:
 
 
 def _product_without(s: NDArray, left_out: NDArray) -> Any:
-    """The product of s over the places that are not left out."""
+    """Products of the singular values s along the last axis, without those in the mask ``left_out``.
+
+    ``left_out`` has a row of flags for each product.
+    """
     return np.prod(np.where(left_out, 1, np.expand_dims(s, tuple(range(-left_out.ndim, -1)))), axis=-1)
 
 
@@ -260,7 +276,10 @@ def _adjugate_derivative(x: NDArray, t: NDArray) -> Any:
 
 
 def _third_of_det(F: Namespace, x: Value, t: Value, c: Value) -> Any:
-    """G with d tr(C adj'(A)[T]) = tr(G dA), for matrices A = x that have an inverse B."""
+    """G with d tr(C adj'(A)[T]) = tr(G dA), for matrices A = x that have an inverse B.
+
+    The Frechet derivative of the adjugate at A in the direction T is adj'(A)[T]; t is T and c is C.
+    """
     b = F.inv(x)
     bt, bc = F.matmul(b, t), F.matmul(b, c)
 
@@ -361,7 +380,11 @@ def _slogdet_within(
     y: tuple[Value, Value],
     x: Value,
 ) -> Any:
-    """The transposed inverse at a pattern alone, by solves with unit vectors, some at a time."""
+    """Cotangent of a real matrix at a pattern alone: the transposed inverse there, times that of log|det|.
+
+    The inverse is computed by solves with unit vectors, some columns at a time. The result is NotImplemented
+    for other parts and for complex or batched matrices.
+    """
     if not isinstance(wanted, Stored) or len(x.shape) != 2 or x.dtype.kind == "c":
         return NotImplemented
     pattern = wanted.pattern
@@ -422,7 +445,7 @@ def _symmetrized(x: NDArray) -> NDArray:
 
 
 def _substituted(F: Namespace, triangular: Value, b: Value, *, lower: bool) -> Any:
-    """The solution of a triangular system; inf or nan where its matrix is singular."""
+    """Solution of a triangular system with right-hand sides ``b``; inf or nan if its matrix is singular."""
     return F.solve_triangular(triangular, b, lower=lower, check=False)
 
 
@@ -459,7 +482,7 @@ define(
 
 
 def _negligible(F: Namespace, x: Value, scale: Value, size: int) -> Any:
-    """True where x, a result of a decomposition of a matrix of extent ``size``, is 0 to rounding.
+    """Mask of the entries of x, from matrices of extent ``size``, that are 0 to rounding.
 
     x is compared with the largest of ``scale`` along the last axis. At such an x the derivative has no finite
     value, and a value computed from rounding errors would mean nothing.
@@ -469,12 +492,15 @@ def _negligible(F: Namespace, x: Value, scale: Value, size: int) -> Any:
 
 
 def _nonzero(F: Namespace, s: Value, size: int) -> Any:
-    """Singular values to divide by: 0 where they are to rounding."""
+    """Singular values as divisors: those that are 0 to rounding are exactly 0, so quotients are inf or nan.
+
+    size : the larger extent of the matrix.
+    """
     return F.where(_negligible(F, s, s, size), 0.0, s) if s.shape[-1] else s
 
 
 def _inverse_gaps(F: Namespace, w: Value, f: Callable[[Value], Value]) -> Any:
-    """1 / (f(w)[j] - f(w)[i]) off the diagonal, 0 on it; inf where w[i] and w[j] are equal to rounding."""
+    """Matrix 1 / (f(w)[j] - f(w)[i]), with 0 on the diagonal and inf for w equal to rounding."""
     k = w.shape[-1]
     eye = np.eye(k, dtype=bool)
     equal = _negligible(F, _gaps(F, w), w, k) if k else eye
@@ -483,7 +509,7 @@ def _inverse_gaps(F: Namespace, w: Value, f: Callable[[Value], Value]) -> Any:
 
 
 def _gaps(F: Namespace, w: Value) -> Any:
-    """gaps[i, j] = w[j] - w[i]."""
+    """The matrix w[j] - w[i] at row i and column j."""
     return F.expand_dims(w, axis=(w.ndim - 1,)) - F.expand_dims(w, axis=(w.ndim,))
 
 
@@ -516,7 +542,7 @@ def _hermitian_samples(s: Sampler) -> list[Sample]:
 
 
 def _eigh_gauge(F: Namespace, w: Value, v: Value) -> Any:
-    """Eigenvectors are known up to a phase; the projectors v_i v_i^H are not."""
+    """Eigenvalues and the projectors v_i v_i^H, which the phase of v_i does not change, for tests."""
     columns = F.expand_dims(F.mT(v), axis=(v.ndim,))
     return w, F.matmul(columns, F.mH(columns))
 
@@ -555,6 +581,7 @@ def _svd_vjp(F: Namespace, g: tuple[Value, ...], y: tuple[Value, ...], x: Value)
     # With skew(X) = X - X^H and E[i, j] = s[j]^2 - s[i]^2 off the diagonal, the part inside the singular
     # subspaces is (skew(U^H gU) s + s skew(V^H gV)) / E + diag(gs), for complex A plus the phase term
     # diag(skew(U^H gU)) / (2 s); the parts of gU and gV outside the subspaces are divided by s.
+    """Cotangent of x from those of U, S and V^H."""
     (gu, gs, gvh), (u, s, vh) = g, y
     v, gv = F.mH(vh), F.mH(gvh)
     uu, vv = F.matmul(F.mH(u), gu), F.matmul(F.mH(v), gv)
@@ -575,6 +602,7 @@ def _svd_vjp(F: Namespace, g: tuple[Value, ...], y: tuple[Value, ...], x: Value)
 
 
 def _svd_jvp(F: Namespace, t: Value, y: tuple[Value, ...], x: Value) -> Any:
+    """Tangents of U, S and V^H from that of x."""
     u, s, vh = y
     v = F.mH(vh)
     row, column = F.expand_dims(s, axis=(s.ndim - 1,)), F.expand_dims(s, axis=(s.ndim,))
@@ -642,12 +670,16 @@ def _qr_abstract(x: Shaped) -> tuple[Aval, Aval]:
 
 
 def _columns(F: Namespace, x: Value, start: int, stop: int) -> Any:
+    """The columns of x from ``start`` to ``stop``."""
     shape = x.shape
     return cut(F, x, Region((*(0,) * (x.ndim - 1), start), (*shape[:-1], stop)))
 
 
 def _full_rank(F: Namespace, r: Value) -> Any:
-    """R to divide by: its diagonal is 0 where it is to rounding, next to the length of the column."""
+    """R of a QR decomposition as a divisor: diagonal entries that are 0 to rounding are exactly 0.
+
+    An entry is compared with the length of its column.
+    """
     if not r.shape[-1]:
         return r
     diagonal = F.diagonal(r, offset=0)

@@ -38,24 +38,28 @@ def _abstract(a: Shaped, b: Shaped) -> Aval:
 
 @derived
 def kron_factors(a: Value, b: Value) -> tuple[Any, Any]:
-    """a and b with their axes interleaved: their product is the Kronecker product but for its shape."""
+    """Pair of ``a`` and ``b`` with axes of extent 1 in between: their product, reshaped, is the Kronecker
+    product.
+
+    The axes of ``a`` are the even ones of the product, those of ``b`` the odd ones.
+    """
     return _in_turn(namespace, a, 0), _in_turn(namespace, b, 1)
 
 
 def _in_turn(F: Namespace, x: Value, i: int) -> Any:
-    """Factor i with axes of extent 1 for the other factor between its own: a's axes are the even ones."""
+    """Factor ``i`` with axes of extent 1 for the axes of the other factor, which alternate with its own."""
     return F.expand_dims(x, axis=_axes(1 - i, len(x.shape)))
 
 
 def _axes(i: int, rank: int) -> Shape:
-    """The axes of factor i where the axes of both factors are interleaved."""
+    """Positions of the axes of factor ``i`` (0: even, 1: odd) if the axes of both factors alternate."""
     return tuple(range(i, 2 * rank, 2))
 
 
 # out[i m + k, j n + l] = a[i, j] b[k, l] for b of shape (m, n): the cotangent of a is the sum over k, l of
 # g[(i, k), (j, l)] conj(b[k, l]), that of b the sum over i, j.
 def _contracted(F: Namespace, i: int, g: Value | LowRank, _y: Shaped, a: Shaped, b: Shaped) -> Any:
-    """The cotangent of factor i."""
+    """The cotangent of factor ``i`` from the cotangent g of the product."""
     if isinstance(g, LowRank):
         factors = _factors(F, i, g, _y, a, b)
         return F.matmul(factors.left, factors.right)
@@ -67,7 +71,7 @@ def _contracted(F: Namespace, i: int, g: Value | LowRank, _y: Shaped, a: Shaped,
 # Of g = L R: the sum over k and r of L[(i, k), r] times the sum over l of conj(b[k, l]) R[r, (j, l)], so that
 # no entry of g is formed.
 def _factors(F: Namespace, i: int, g: Value | LowRank, _y: Shaped, a: Shaped, b: Shaped) -> Any:
-    """The cotangent of factor i as two factors, if g is."""
+    """The cotangent of factor ``i`` as a `LowRank`, if g is one; else NotImplemented."""
     if not isinstance(g, LowRank):
         return NotImplemented
     rank = g.left.shape[1]
@@ -85,7 +89,10 @@ def _factors(F: Namespace, i: int, g: Value | LowRank, _y: Shaped, a: Shaped, b:
 def _within(
     F: Namespace, _rule: Rule, wanted: Entries, i: int, g: Value | LowRank, y: Shaped, a: Shaped, b: Shaped
 ) -> Any:
-    """At a pattern: the terms of its entries and of the stored entries of the other factor alone."""
+    """The cotangent of factor ``i`` on a pattern: the terms of the stored entries of both factors alone.
+
+    The result is NotImplemented for other parts.
+    """
     if in_products(wanted):
         return _factors(F, i, g, y, a, b)
     if not isinstance(wanted, Stored) or wanted.pattern.ndim != len(a.shape):
@@ -99,17 +106,17 @@ def _within(
 
 
 class Pairwise(EntryMap):
-    """An entry of the result is a product of one of a and one of b."""
+    """Entry map of the Kronecker product: an entry is the product of an entry of a and an entry of b."""
 
     products = True
 
     def demand(
         self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Shaped], out: Shaped, _: Params
     ) -> Entries:
-        """Products of demanded entries of a factor and stored entries of the other one.
+        """The pattern of products of demanded entries of one factor and stored entries of the other one.
 
-        Of a factor that may change where it is zero now, every entry counts: then the cotangent is read in
-        products alone, and never formed if it is one itself.
+        If the other factor may change where it is zero now, every entry counts: the cotangent is then read
+        only in products, and it is never formed if it is a product itself.
         """
         shape, patterns = out.shape, []
         for k, need in enumerate(demands):
@@ -123,7 +130,7 @@ class Pairwise(EntryMap):
         return Stored(merging.union(patterns, patterns[0]), products=len(shape) == 2)
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The entry of a at the quotients of the indices by b's extents, of b at their remainders."""
+        """Relation to the entry of a at index // extent of b along each axis, or of b at index % extent."""
         factors = []
         for k, n in enumerate(call.inputs[1].shape):
             index = np.arange(call.out.shape[k])
@@ -132,7 +139,7 @@ class Pairwise(EntryMap):
 
 
 def _pairs(a: Pattern | Shape, b: Pattern | Shape) -> Pattern:
-    """The pattern of the products of entries of two factors."""
+    """Pattern of all products of an entry of ``a`` and an entry of ``b``; a shape stands for all."""
 
     def make(*patterns: Pattern) -> Pattern:
         remaining = iter(patterns)
@@ -146,12 +153,12 @@ def _pairs(a: Pattern | Shape, b: Pattern | Shape) -> Pattern:
 
 
 def _known(need: Entries, shape: Shape) -> Pattern | Shape:
-    """The demanded entries of a factor: a pattern over all of its axes, or all entries of its shape."""
+    """Demanded entries of a factor: a pattern over all its axes; else ``shape``, for all entries."""
     return need.pattern if isinstance(need, Stored) and need.pattern.ndim == len(shape) else shape
 
 
 def _other(x: Shaped) -> Any:
-    """The possibly nonzero entries of the other factor: a pattern or a shape, or None if not known."""
+    """Possibly nonzero entries of the other factor: a pattern, or a shape for all; None if not known."""
     if is_strided(x):
         return x.shape
     support = getattr(x, "support", None)
@@ -159,7 +166,11 @@ def _other(x: Shaped) -> Any:
 
 
 def _batched(F: Namespace, examples: Examples, a: Value, b: Value) -> Any:
-    """A factor that all examples share is a batch of one, so the product has the other factor's examples."""
+    """The Kronecker product of each example.
+
+    A factor that all examples share becomes a batch of one: its product with the other factor has the axis of
+    the examples.
+    """
     a, b = (x if of else F.expand_dims(x, axis=(0,)) for x, of in zip((a, b), examples.of, strict=True))
     if not all(examples.of):
         return F.kron(a, b)
@@ -169,14 +180,14 @@ def _batched(F: Namespace, examples: Examples, a: Value, b: Value) -> Any:
 
 
 def _examples_in_turn(F: Namespace, x: Value, i: int) -> Any:
-    """See `_in_turn`; here the axes come after the axis of the examples."""
+    """Same result as `_in_turn` for a batch, whose first axis stays in front."""
     return F.expand_dims(x, axis=next_axis(_axes(1 - i, x.ndim - 1)))
 
 
 def _batched_sampled(
     F: Namespace, examples: Examples, g: Value, other: Value, *, pattern: Pattern, of: int
 ) -> Any:
-    """The sums over the other factor for all entries, read at the pattern."""
+    """The op ``kron_sampled`` for each example: the sums for all entries of a factor, read at the pattern."""
     g, other = examples.each(F, (g, other))
     pairs = ((m, n) if of == 0 else (n, m) for m, n in zip(pattern.shape, other.shape[1:], strict=True))
     g = F.reshape(g, shape=(examples.size, *(n for pair in pairs for n in pair)))
@@ -233,6 +244,7 @@ def _sampled_within(
     pattern: Pattern,
     of: int,
 ) -> Any:
+    """The cotangent of ``other`` at a pattern; NotImplemented for other parts and for g."""
     if i == 0 or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(other.shape):
         return NotImplemented
     w = F.from_values(c, pattern=pattern)

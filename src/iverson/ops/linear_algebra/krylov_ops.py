@@ -70,7 +70,7 @@ def _eigsh_abstract(x: Shaped, *, k: int, **_: str) -> tuple[Aval, Aval]:
 
 
 def _column_factors(F: Namespace, g: tuple[Value, Value], y: tuple[Value, Value], x: Value) -> Any:
-    """C with grad A = the Hermitian part of C V^H."""
+    """C such that the cotangent of the matrix A is the Hermitian part of C V^H."""
     # A dv - w dv - v dw = -dA v with v^H dv = 0 is K (dv, dw) = (-dA v, 0), K Hermitian (`bordered_solve`).
     # Its solution with (0, gw) on the right is -v gw.
     (gw, gv), (w, v) = g, y
@@ -92,6 +92,7 @@ def _eigsh_within(
     x: Value,
     **_: int | str,
 ) -> Any:
+    """The cotangent of x at a pattern of single entries; NotImplemented for other parts."""
     if not isinstance(wanted, Stored) or wanted.pattern.ndim != 2:
         return NotImplemented
     c, v = _column_factors(F, g, y, x), y[1]
@@ -137,16 +138,17 @@ def _bordered_abstract(a: Shaped, w: Shaped, v: Shaped, g: Shaped, h: Shaped) ->
 
 
 def _row(F: Namespace, x: Value) -> Any:
-    """A number for each column."""
+    """Numbers, one for each column, as a row that multiplies the columns."""
     return F.expand_dims(x, axis=(x.ndim - 1,))
 
 
 def _dots(F: Namespace, a: Value, b: Value) -> Any:
-    """a^H b, column by column."""
+    """Inner products a^H b of corresponding columns."""
     return F.sum(F.conj(a) * b, axis=(a.ndim - 2,), keepdims=False)
 
 
 def _again(F: Namespace, a: Value, w: Value, v: Value, g: Value, h: Value) -> Any:
+    """Solution of the same bordered system with the right-hand sides g and h."""
     return F.bordered_solve(a, w, v, g, h)
 
 
@@ -162,6 +164,7 @@ def _bordered_pullback(
     _g: Shaped,
     _h: Shaped,
 ) -> list[Any]:
+    """Cotangents of the operands at the positions in ``wanted``, from one more bordered solution."""
     (x, m), (c, d) = y, F.bordered_solve(a, w, v, *g)
 
     def of_matrix(part: Entries) -> Any:

@@ -20,7 +20,7 @@ from iverson.ops.rules.entry_maps import Batchwise
 
 
 def _lu(x: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-    """L, U and the rows of x in the order of L U."""
+    """L, U and the row numbers ``rows`` with x[rows] = L U."""
     from scipy.linalg import lu
 
     dtype = dtypes.to_inexact(x.dtype)
@@ -46,7 +46,7 @@ def _abstract(x: Shaped) -> tuple[Aval, Aval, Aval]:
 
 
 def _index(rows: Value) -> tuple[Any, ...]:
-    """The index of rows of each matrix of a batch."""
+    """Index arrays that take the ``rows`` of each matrix of a batch."""
     batch = rows.shape[:-1]
     places = [np.arange(n).reshape((n,) + (1,) * (len(batch) - k)) for k, n in enumerate(batch)]
     return (*places, rows)
@@ -59,12 +59,15 @@ def _first(F: Namespace, x: Value, start: int, stop: int) -> Any:
 
 
 def _right(F: Namespace, x: Value, triangular: Value, *, lower: bool) -> Any:
-    """X T^-H for a triangular matrix T, of which ``lower`` says the triangle."""
+    """The solution X T^-H of a triangular system from the right; ``lower`` says which triangle T has."""
     return F.mH(_substituted(F, triangular, F.mH(x), lower=lower))
 
 
 def _divisor(F: Namespace, u: Value, tall: bool) -> Any:
-    """U to divide by, 0 where pivots are to rounding. Only rows below divide by the last pivot."""
+    """U of an LU decomposition as a divisor: pivots that are 0 to rounding are exactly 0.
+
+    tall : True if there are rows below the square part; only these divide by the last pivot.
+    """
     last = np.zeros(u.shape[-2:], bool)
     last[-1:, -1:] = not tall
     return _full_rank(F, F.where(last, 1.0, u))
@@ -74,6 +77,7 @@ def _divisor(F: Namespace, u: Value, tall: bool) -> Any:
 # strict lower triangle of X U^-1, dL = L K and dU = X - K U. Rows below have L2 = B2 U^-1, columns beyond
 # U2 = L^-1 B2.
 def _lu_vjp(F: Namespace, g: tuple[Value, ...], y: tuple[Value, ...], x: Value) -> Any:
+    """Cotangent of x from those of L and U."""
     (gl, gu, _), (lower, upper, rows) = g, y
     m, n = x.shape[-2:]
     k, beyond = min(m, n), None
@@ -96,6 +100,7 @@ def _lu_vjp(F: Namespace, g: tuple[Value, ...], y: tuple[Value, ...], x: Value) 
 
 
 def _lu_jvp(F: Namespace, t: Value, y: tuple[Value, ...], x: Value) -> Any:
+    """Tangents of L, U and (zero) of the row numbers, from that of x."""
     lower, upper, rows = y
     m, n = x.shape[-2:]
     k = min(m, n)

@@ -34,7 +34,7 @@ def _abstract(name: str, x: Shaped) -> Aval:
 
 
 def _frechet(F: Namespace, f: Callable[[Value], Value], x: Value, t: Value) -> Any:
-    """The derivative of f at x in the direction t."""
+    """The derivative of the matrix function ``f`` at x in the direction t, from f of one block matrix."""
     n, lead = x.shape[-1], (0,) * (x.ndim - 2)
     beside = {"axis": x.ndim - 1, "offsets": (0, n)}
     above, below = F.concat(x, t, **beside), F.concat(F.zero(x.shape, x.dtype), x, **beside)
@@ -49,7 +49,7 @@ def _exponential(x: NDArray) -> NDArray:
 
 
 def _one_by_one(name: str, x: NDArray) -> NDArray:
-    """SciPy's function of each matrix of a batch, in x's dtype."""
+    """SciPy's function ``name`` of each matrix of a batch, in x's dtype; raises if a matrix has none."""
     import scipy.linalg
 
     function = getattr(scipy.linalg, name)
@@ -65,7 +65,7 @@ def _one_by_one(name: str, x: NDArray) -> NDArray:
 
 
 def _real(name: str, result: NDArray, dtype: DType) -> NDArray:
-    """The function of a real matrix where it is real to rounding; raises where it is not."""
+    """The real part of ``result``, the function of a real matrix; raises unless it is real to rounding."""
     rounding = 1e3 * len(result) * np.finfo(dtype).eps * np.abs(result).max()
     if np.abs(result.imag).max() > rounding:
         raise _without(
@@ -78,12 +78,15 @@ def _real(name: str, result: NDArray, dtype: DType) -> NDArray:
 
 
 def _without(name: str, description: str, expected: str, remedy: str) -> LinearAlgebraError:
+    """The error for a matrix that has no such function."""
     return LinearAlgebraError(name, "x", got=description, expected=expected, remedy=remedy)
 
 
 def _define(
     name: str, body: Callable[[NDArray], NDArray], samples: Callable[[Sampler], list[Sample]]
 ) -> None:
+    """Define the op of a matrix function with its derivatives."""
+
     def function(F: Namespace, x: Value) -> Any:
         return getattr(F, name)(x)
 
@@ -150,7 +153,10 @@ def _sylvester_pullback(
 def _sylvester_taylor(
     F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients, c: Coefficients
 ) -> Recurrence:
-    """A_0 X_k + X_k B_0 = C_k - sum of A_j X_{k-j} + X_{k-j} B_j over j > 0."""
+    """Taylor rule of ``solve_sylvester``; see `recurrences`.
+
+    X_k solves A_0 X_k + X_k B_0 = C_k - sum of A_j X_{k-j} + X_{k-j} B_j over j > 0.
+    """
 
     def coefficient(k: int) -> Any:
         if k == 0:

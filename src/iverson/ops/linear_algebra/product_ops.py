@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 
 def _abstract(a: Shaped, b: Shaped) -> Aval:
+    """Aval of a @ b; raises ShapeError if the shapes do not fit."""
     for name, x in (("a", a), ("b", b)):
         if x.ndim < 2:
             raise ShapeError("matmul", name, got=f"shape {x.shape}", expected="at least two axes")
@@ -64,14 +65,18 @@ def _abstract(a: Shaped, b: Shaped) -> Aval:
 
 
 def cut(F: Namespace, x: Value, region: Region) -> Any:
-    """x in a region."""
+    """The part of x in ``region``; x itself if that is all of it."""
     return x if region.covers(x.shape) else F.index_basic(x, key=region.slices)
 
 
 def _within(
     F: Namespace, _rule: Rule, wanted: Entries, i: int, g: Value | LowRank, y: Value, a: Value, b: Value
 ) -> Any:
-    """Rows of a's cotangent need those rows of g; its columns need those rows of b. Likewise for b."""
+    """The part ``wanted`` of the cotangent of factor ``i``; NotImplemented if only the whole can be computed.
+
+    For a box, rows of a's cotangent need those rows of g, and its columns need those rows of b. Likewise for
+    b.
+    """
     if isinstance(wanted, Stored) and not wanted.products:
         return product_at(F, wanted.pattern, i, g, y, a, b)
     if in_products(wanted):
@@ -98,9 +103,9 @@ def _within(
 def product_at(
     F: Namespace, pattern: Pattern, i: int, g: Value | LowRank, y: Value, a: Value, b: Value
 ) -> Any:
-    """The cotangent of a or b at a pattern.
+    """The cotangent of factor ``i`` (0: a, 1: b) at a pattern; NotImplemented if it cannot be computed there.
 
-    Axes that the operand was broadcast along are joined with the contracted axis: the product sums over both.
+    Axes along which the factor was broadcast are joined with the contracted axis: the product sums over both.
     """
     x_shape = (a, b)[i].shape
     if len(x_shape) != max(pattern.ndim, 2):  # slices, as they are multiplied
@@ -117,7 +122,11 @@ def product_at(
 
 
 def _beside(F: Namespace, z: Value, x: Shaped, y: Shaped, axis: int) -> Any:
-    """z with the axes of y's batch that x was broadcast along joined with one of the last two axes."""
+    """z with some axes of the batch joined to one of its last two axes: those that x was broadcast along.
+
+    y : the product, whose batch axes count.
+    axis : -1 or -2, the axis of the matrices that they are joined to.
+    """
     batch, x_batch = y.shape[:-2], x.shape[:-2]
     lead = len(batch) - len(x_batch)
     over = [k for k, extent in enumerate(batch) if k < lead or x_batch[k - lead] != extent]
@@ -139,14 +148,20 @@ SMALL = 1 << 16
 
 
 class Contracted(EntryMap):
-    """Entry (i, j) depends on row i of a and column j of b; with patterns, where these meet."""
+    """Entry map of the matrix product: entry (i, j) depends on row i of a and column j of b.
+
+    If a factor is on a pattern, only its stored entries count.
+    """
 
     products = factored = True
 
     def demand(
         self, _op: Op, demands: Sequence[Entries], inputs: Sequence[Shaped], out: Shaped, _: Params
     ) -> Entries:
-        """Entries to which demanded ones contribute; for rows of a alone, or columns of b, the same lines."""
+        """Entries of the product that depend on demanded entries of a factor.
+
+        For demanded rows of a alone, or columns of b alone, these are the same rows or columns.
+        """
         shape = out.shape
         supports = list(map(getattr, inputs, repeat("support"), repeat(FULL)))
         slices = [
@@ -166,9 +181,9 @@ class Contracted(EntryMap):
     def support(
         self, _op: Op, where: Entries, i: int, inputs: Sequence[Shaped], out: Shaped, _params: Params
     ) -> Entries:
-        """The rows of a, or columns of b, that the box ``where`` has.
+        """Entries of factor ``i`` that entries in ``where`` depend on: rows of a, or columns of b, of a box.
 
-        Along the contracted axis, the range in which the other factor may be nonzero.
+        Along the contracted axis, it is the range in which the other factor may be nonzero.
         """
         x, other = inputs[i], getattr(inputs[1 - i], "support", FULL)
         bounded = isinstance(where, Box) or isinstance(other, Box)
@@ -182,7 +197,7 @@ class Contracted(EntryMap):
         return plain(Box(Region(tuple(start), tuple(stop))), x.shape)
 
     def relation(self, call: Call, i: int) -> Relation:
-        """Row i of a, column j of b: where the other factor is on a pattern, what meets its entries."""
+        """Relation to row i of a, or column j of b; with a sparse other factor, to what meets it."""
         into, other, out = call.inputs[i].shape, call.inputs[1 - i], call.out.shape
         support, batch = getattr(other, "support", FULL), out[:-2]
         pattern = support.pattern if isinstance(support, Stored) and not support.pattern.is_symbol else None
@@ -202,9 +217,10 @@ class Contracted(EntryMap):
 def _slices(
     k: int, needs: Sequence[Entries], supports: Sequence[Entries], inputs: Sequence[Shaped], out: Shape
 ) -> Any:
-    """The pattern of the rows, or matrices, of the result that depend on demanded entries of factor k.
+    """The pattern of the rows, or matrices, of the result that depend on demanded entries of factor ``k``.
 
-    The demand, or the support of the other factor, must consist of slices over dense axes; else None.
+    The demand, or the support of the other factor, must consist of slices over dense axes; else the result is
+    None.
     """
     for i, entries in ((k, needs[k]), (1 - k, supports[1 - k])):
         if isinstance(entries, Stored):
@@ -215,9 +231,14 @@ def _slices(
 
 
 def _met(needs: Sequence[Entries], patterns: dict[int, Pattern], out: Shape) -> Entries | None:
-    """Entries of a, or of b, at a pattern reach the result where the other factor stores an entry to meet.
+    """Entries of the product that depend on demanded entries of the factors, if all of these are on patterns.
 
-    Where that may change, all of the cotangent is read, but only multiplied with the factors.
+    A demanded entry counts where the other factor stores an entry that it is multiplied with. The result is
+    None if there is no sparse result worth using. If the other factor has no lasting pattern, the result may
+    be `FACTORED`: all of the cotangent is read, but only in products.
+
+    patterns : the pattern of each factor that is on one.
+    out : the shape of the product.
     """
     met = []
     for k, need in enumerate(needs):
@@ -233,7 +254,10 @@ def _met(needs: Sequence[Entries], patterns: dict[int, Pattern], out: Shape) -> 
 
 
 def _reached(need: Entries, i: int, inputs: Sequence[Shaped], out: Shape) -> Entries:
-    """The rows (columns) that a box of a (of b) reaches, where the other factor may be nonzero."""
+    """Box of the product that depends on demanded entries of factor ``i``: whole rows for a, columns for b.
+
+    The boxes of both factors bound it.
+    """
     region = Region.full(out)
     for entries, k in ((need, i), (getattr(inputs[1 - i], "support", FULL), 1 - i)):
         if isinstance(entries, Box):
@@ -242,7 +266,10 @@ def _reached(need: Entries, i: int, inputs: Sequence[Shaped], out: Shape) -> Ent
 
 
 def _lines(box: Region, shape: Shape, out: Shape, axis: int) -> Region:
-    """The rows (columns, by ``axis``) of the result that depend on a box of a factor of this shape."""
+    """The box of rows (``axis`` -2) or columns (-1) of the result that depend on the box ``box`` of a factor.
+
+    shape, out : of the factor and of the result.
+    """
     (*first, _, _), (*last, _, _) = box
     batch = Region(tuple(first), tuple(last)).broadcast(shape[:-2], out[:-2])
     low, high = [*batch.start, 0, 0], [*batch.stop, *out[-2:]]
@@ -251,7 +278,7 @@ def _lines(box: Region, shape: Shape, out: Shape, axis: int) -> Region:
 
 
 def _factors(F: Namespace, i: int, g: Value | LowRank, _y: Shaped, a: Value, b: Value) -> Any:
-    """The cotangent of a or b as two factors, where these are smaller than it."""
+    """Cotangent of factor ``i`` as a `LowRank`, if that is smaller; else NotImplemented."""
     if isinstance(g, LowRank):
         if i == 0:
             return LowRank(g.left, F.matmul(g.right, F.mH(b)))
@@ -277,22 +304,25 @@ def _vjp_b(F: Namespace, g: Value, _y: Shaped, a: Value, _b: Shaped) -> Any:
 
 
 def _rows_of(F: Namespace, x: Value) -> Any:
-    """The pattern of rows on which a factor is stored.
+    """The pattern of the rows of ``x`` that are stored.
 
-    None if single entries, or all, are stored, and if the factor is differentiated: then all entries count.
+    None if single entries, or all, are stored, and if ``x`` is differentiated: then all entries count.
     """
     pattern = None if F.is_recorded(x) else support_pattern(value_of(x))
     return pattern if pattern is not None and pattern.ndim < len(x.shape) else None
 
 
 def _rows_at(F: Namespace, x: Value, pattern: Pattern) -> Any:
-    """The rows of a factor in slices that a pattern stores, below each other."""
+    """Matrix of the rows of ``x`` in the slices that a pattern stores, one below the other."""
     dense = x.shape[pattern.ndim :]
     return F.reshape(F.entries_at(x, pattern), shape=(pattern.count * prod(dense[:-1]), dense[-1]))
 
 
 def _all_rows(F: Namespace, g: Value, a: Value) -> tuple[Any, Any]:
-    """The rows of a batch side by side, so that one product sums over all; those where g is zero left out."""
+    """Rows of all matrices of ``g`` and of ``a`` as one matrix each, so that one product sums over the batch.
+
+    Rows outside of the support of ``g`` are left out.
+    """
     region = hull(support_of(value_of(g)), g.shape) if not is_tracked(g) else Region.full(g.shape)
     if not region.covers(g.shape):
         rows = Region.full(g.shape[:-1]).intersect(Region(region.start[:-1], region.stop[:-1]))
@@ -316,7 +346,7 @@ def _product(T: Language, a: Indexed, b: Indexed) -> Any:
 
 
 def _batched(F: Namespace, examples: Examples, a: Value, b: Value) -> Any:
-    """One product for all examples where they share a matrix: `strided.matmul` takes rows of all at once."""
+    """One product for all examples if they share a matrix; `strided.matmul` takes the rows of all at once."""
     return by_matrix(F, examples, F.matmul, a, b)
 
 

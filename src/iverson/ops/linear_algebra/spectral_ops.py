@@ -46,17 +46,27 @@ from iverson.ops.rules.entry_maps import Batchwise
 # N W with a skew W may be added. So grad A = -N gN^H P (-P gN^H N), if the function does not change with
 # W: if N^H gN (N gN^H) is Hermitian.
 def _complement_vjp(F: Namespace, name: str, g: Value, basis: Value, p: Value, tall: bool) -> Any:
+    """Cotangent of the matrix A that comes from g, that of the basis columns A does not determine.
+
+    name : the function of the user, for errors.
+    basis : these columns N (rows, unless ``tall``).
+    p : the conjugate transpose of the pseudoinverse of A.
+    """
     rows, g_rows = (F.mH(basis), F.mH(g)) if tall else (basis, g)
     g = F.free_of_basis(F.matmul(rows, F.mH(g_rows)), g, of=name)
     return -F.matmul(basis, F.matmul(F.mH(g), p)) if tall else -F.matmul(F.matmul(p, F.mH(g)), basis)
 
 
 def _complement_jvp(F: Namespace, t: Value, basis: Value, p: Value, tall: bool) -> Any:
+    """Tangent of the columns (rows, unless ``tall``) that A does not determine; see `_complement_vjp`."""
     return -F.matmul(p, F.matmul(F.mH(t), basis)) if tall else -F.matmul(F.matmul(basis, F.mH(t)), p)
 
 
 def _free_of_basis(products: NDArray, g: NDArray, *, of: str) -> NDArray:
-    """g; raises GradientError if the result depends on which basis was taken: products are not Hermitian."""
+    """Return g; raise GradientError if the result depends on the choice of basis: ``products`` not Hermitian.
+
+    of : the function of the user, for the error.
+    """
     skew = np.abs(products - np.conj(np.swapaxes(products, -1, -2))).max(initial=0)
     eps = np.finfo(g.dtype).eps
     if skew <= max(np.sqrt(eps) * np.abs(g).max(initial=0), 100 * eps) or np.isnan(skew):
@@ -85,7 +95,7 @@ define(
 
 
 def _svd_full(x: NDArray) -> tuple[NDArray, ...]:
-    """U, S and V^H as of `svd`, and the other columns of U, or rows of V^H."""
+    """U, S and V^H like those of `svd`, and a basis: the other columns of U, or the other rows of V^H."""
     u, s, vh = np.linalg.svd(x)
     k = s.shape[-1]
     basis = u[..., k:] if x.shape[-2] > x.shape[-1] else vh[..., k:, :]
@@ -99,13 +109,14 @@ def _svd_full_abstract(x: Shaped) -> tuple[Aval, ...]:
 
 
 def _conjugate_inverse(F: Namespace, y: tuple[Value, ...]) -> Any:
-    """(A^+)^H of U, S, V^H."""
+    """The conjugate transpose of the pseudoinverse, from U, S, V^H."""
     u, s, vh = y[:3]
     s = _nonzero(F, s, max(u.shape[-2], vh.shape[-1]))
     return F.matmul(u / F.expand_dims(s, axis=(s.ndim - 1,)), vh)
 
 
 def _is_tall(x: Shaped) -> bool:
+    """True if matrices have more rows than columns."""
     return bool(x.shape[-2] > x.shape[-1])
 
 
@@ -120,7 +131,7 @@ def _svd_full_jvp(F: Namespace, t: Value, y: tuple[Value, ...], x: Value) -> Any
 
 
 def _projected(F: Namespace, basis: Value, tall: bool) -> Any:
-    """The projector on the space that columns (or rows) span."""
+    """The projector on the space that the columns (rows, unless ``tall``) of ``basis`` span."""
     return F.matmul(basis, F.mH(basis)) if tall else F.matmul(F.mH(basis), basis)
 
 
@@ -150,7 +161,7 @@ define(
 
 
 def _qr_complete(x: NDArray) -> tuple[NDArray, ...]:
-    """Q and R as of `qr`, and the other columns of Q."""
+    """Q and R like those of `qr`, and the other columns of Q."""
     q, r = np.linalg.qr(x, "complete")
     n = x.shape[-1]
     return q[..., :n], r[..., :n, :], q[..., n:]
@@ -212,7 +223,7 @@ def _pinv(x: NDArray, *, rtol: float | NDArray, atol: float | NDArray) -> Any:
 
 
 def _complement(F: Namespace, product: Value) -> Any:
-    """I - product."""
+    """I - ``product``, for each matrix."""
     return np.eye(product.shape[-1], dtype=product.dtype) - product
 
 
@@ -311,7 +322,10 @@ define(
 # that is 0 where g is equal and stays so, if no derivative in g is asked for in the same call: f is linear in
 # these values, as a trace is. Of another f it is a second derivative, which g does not tell.
 def _over(F: Namespace, a: Value, b: Value, scale: Value, size: int, constant: bool) -> Any:
-    """a / b, and nan where b is 0 to rounding next to ``scale``; 0 where a is 0 there and ``constant``."""
+    """The quotient a / b, and nan where b is 0 to rounding relative to ``scale``.
+
+    constant : True if a is constant: then the quotient is 0 where b is 0 to rounding and a is 0.
+    """
     if not scale.shape[-1]:  # there are no quotients
         return a
     nothing = _negligible(F, b, scale, size)
@@ -323,21 +337,26 @@ def _over(F: Namespace, a: Value, b: Value, scale: Value, size: int, constant: b
 
 
 def _divided_differences(F: Namespace, g: Value, w: Value, constant: bool) -> Any:
-    """(g[j] - g[i]) / (w[j] - w[i]) off the diagonal, 0 on it."""
+    """The matrix (g[j] - g[i]) / (w[j] - w[i]), with 0 on the diagonal; ``constant`` is as for `_over`."""
     k = w.shape[-1]
     return F.where(np.eye(k, dtype=bool), 0.0, _over(F, _gaps(F, g), _gaps(F, w), w, k, constant))
 
 
 def _sums(F: Namespace, w: Value) -> Any:
-    """sums[i, j] = w[i] + w[j]."""
+    """The matrix w[i] + w[j] at row i and column j."""
     return F.expand_dims(w, axis=(w.ndim - 1,)) + F.expand_dims(w, axis=(w.ndim,))
 
 
 def _row(F: Namespace, g: Value) -> Any:
+    """Numbers, one for each column, as a row that multiplies the columns."""
     return F.expand_dims(g, axis=(g.ndim - 1,))
 
 
 def _spectral_abstract(name: str, decomposed: Callable[[Shaped], Aval], x: Shaped, g: Shaped) -> Aval:
+    """Aval of a spectral op with the operands x and g; ``decomposed`` gives that of the values of x.
+
+    Raises ShapeError unless g is a row with a number for each value.
+    """
     w = decomposed(x)
     if g.shape != (*w.shape[:-1], 1, w.shape[-1]):
         raise ShapeError(name, "g", got=f"shape {g.shape}", expected="a row, a number for each value of x")
@@ -375,10 +394,12 @@ def _singular_spectral_pullback(
 ) -> list[Any]:
     # With P = U^H C V, the Hermitian part of P is turned as that of eigenvalues, and the skew part has
     # (g[i] + g[j]) / (s[i] + s[j]); what lies outside of the span of U or V has g / s.
+    """Cotangents of x and g at the positions in ``wanted``."""
     u, s, vh = F.svd(x)
     inner = F.matmul(F.mH(u), F.matmul(c, F.mH(vh)))
 
     def in_x() -> Any:
+        """The cotangent of x."""
         g_values, size = F.squeeze(g, axis=(g.ndim - 2,)), max(x.shape[-2:])
         constant = 1 not in wanted
         sums = _over(F, _sums(F, g_values), _sums(F, s), s, size, constant)
@@ -400,7 +421,7 @@ def _singular_spectral_pullback(
 
 
 def _row_for(s: Sampler, *shape: int) -> Any:
-    """Numbers for the eigenvalues or singular values of a matrix, as a row."""
+    """Random numbers, one for each eigenvalue or singular value of a matrix, as a row."""
     return np.real(s((*shape[:-2], 1, min(shape[-2:]))))
 
 

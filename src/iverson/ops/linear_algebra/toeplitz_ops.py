@@ -48,19 +48,19 @@ def _abstract(d: Shaped, b: Shaped) -> Aval:
 
 
 def _diagonals(n: int) -> NDArray:
-    """For each entry of the matrix, the position of its value in the list of numbers."""
+    """Matrix of positions, in the list of 2 n - 1 numbers, of the number at each entry of the matrix."""
     return n - 1 + np.arange(n)[:, None] - np.arange(n)
 
 
 def _matrix(F: Namespace, d: Value) -> Any:
-    """The Toeplitz matrices themselves."""
+    """The Toeplitz matrices that the numbers in ``d`` define."""
     n, lead = (d.shape[-2] + 1) // 2, d.ndim - 2
     matrices = F.gather(F.squeeze(d, axis=(lead + 1,)), _diagonals(n), axes=(lead,))
     return F.permute_dims(matrices, axes=(*range(2, lead + 2), 0, 1))
 
 
 def _along_diagonals(F: Namespace, x: Value, shape: tuple[int, ...]) -> Any:
-    """The sums along diagonals, which is the transpose of `_matrix`."""
+    """Sum of x along each diagonal, the transpose of `_matrix`; summed to ``shape``, that of the numbers."""
     lead = x.ndim - 2
     first = F.permute_dims(x, axes=(lead, lead + 1, *range(lead)))
     sums = F.scatter_add(first, _diagonals(x.shape[-1]), axes=(lead,), shape=(*x.shape[:-2], shape[-2]))
@@ -73,7 +73,7 @@ def _cotangent(F: Namespace, g: Value, d: Value) -> Any:
 
 
 def _taylor(F: Namespace, y: Coefficients, d: Coefficients, b: Coefficients) -> Recurrence:
-    """The recurrence of `solve`."""
+    """Taylor rule of ``solve_toeplitz``, by the recurrence of `recurrences.solution`."""
 
     def coefficient(k: int) -> Any:
         if k == 0:
@@ -113,7 +113,7 @@ define(
 
 
 def _dominant(s: Sampler, n: int, *batch: int) -> Any:
-    """Numbers of matrices whose main diagonal is the largest."""
+    """Random numbers of n x n Toeplitz matrices whose main diagonal is the largest."""
     d = s((*batch, 2 * n - 1, 1))
     d[..., n - 1, :] += 4
     return d

@@ -37,6 +37,7 @@ def _abstract(a: Shaped, b: Shaped, *, lower: bool, check: bool) -> Aval:
 
 
 def _triangle(F: Namespace, x: Value, lower: bool) -> Any:
+    """The lower triangle of x if ``lower``, else the upper one."""
     return (F.tril if lower else F.triu)(x, k=0)
 
 
@@ -44,7 +45,10 @@ def _triangle(F: Namespace, x: Value, lower: bool) -> Any:
 def _pullback(
     F: Namespace, wanted: Wanted, g: Value, y: Value, a: Value, _b: Shaped, *, lower: bool, check: bool
 ) -> list[Any]:
-    """The rule of `solve`: with T the triangle of A and c = T^-H g, grad b = c; grad A is that of -c x^H."""
+    """Cotangents of the matrix and of the right-hand sides, as in `solve`.
+
+    With T the triangle of A and c = T^-H g, grad b = c; grad A is the triangle of -c x^H.
+    """
     c = F.solve_triangular(F.mH(a), g, lower=not lower, check=check)
 
     def of_matrix(part: Entries) -> Any:
@@ -58,7 +62,9 @@ def _pullback(
 def _taylor(
     F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients, *, lower: bool, check: bool
 ) -> Recurrence:
-    """The recurrence of `solve`, of the triangle."""
+    """Taylor rule of ``solve_triangular``, by the recurrence of `recurrences.solution` for the triangle of
+    the matrix.
+    """
 
     def coefficient(k: int) -> Any:
         if k == 0:

@@ -38,6 +38,8 @@ LINEAR = ((0,),)
 
 
 def _check_extremum(name: str) -> Rule:
+    """Abstract of the reduction ``name``, which refuses complex, boolean and empty arrays."""
+
     def abstract(x: Shaped, *, axis: Shape, keepdims: bool) -> Aval:
         if x.dtype.kind in "bc":
             raise DTypeError(name, "x", got=f"dtype {x.dtype}", expected="a real numeric dtype")
@@ -51,7 +53,7 @@ def _check_extremum(name: str) -> Rule:
 
 
 def _share_of_ties(F: Namespace, y: Value, x: Value, axis: Shape, keepdims: bool) -> Any:
-    """A mask of the entries that attain the extremum, and their share: 1/n for n ties, nan for a nan."""
+    """Mask of the entries that attain the extremum, and the share of each: 1/n for n ties, nan for a nan."""
     y = F.keep_reduced(y, axis, keepdims)
     ties = F.logical_or(F.equal(x, y), F.isnan(x))
     count = F.sum(F.astype(ties, dtype=x.dtype), axis=axis, keepdims=True)
@@ -70,7 +72,7 @@ def _extremum_vjp(
 
 
 def _shared_out(F: Namespace, g: Value, share: Value) -> Any:
-    """g times shares: an entry without one takes no part, also where g is inf or nan."""
+    """g times ``share``, as a selection: an entry of share 0 takes no part, also where g is inf or nan."""
     return F.bracket(F.not_equal(share, 0), g * share, negated=False)
 
 
@@ -87,7 +89,10 @@ def _extremum_within(
     keepdims: bool,
     largest: bool = True,
 ) -> Any:
-    """At a pattern: the cotangent, shared out by the shares of the pattern's entries."""
+    """The cotangent at a pattern: that of the extremum of each entry's line, times the share of the entry.
+
+    The result is NotImplemented unless x is sparse and the pattern has all axes.
+    """
     if not (isinstance(wanted, Stored) and is_stored(x) and axis) or wanted.pattern.ndim != x.ndim:
         return NotImplemented
     pattern = wanted.pattern
@@ -182,7 +187,7 @@ for _name, _ufunc in {"max": np.maximum, "min": np.minimum}.items():
 
 
 def _batched_search(F: Namespace, examples: Examples, x: Value, *, axis: int | None, keepdims: bool) -> Any:
-    """The positions of the extrema of each example; over all axes, of each example as one row."""
+    """The positions of the extrema of each example; with no ``axis``, those in all entries of the example."""
     if axis is not None:
         return examples.call(x, axis=axis + 1, keepdims=keepdims)
     shape = x.shape[1:]

@@ -43,7 +43,7 @@ LINEAR = ((0,),)
 
 
 def _read_at(i: tuple[Expr, ...], key: Key) -> Index:
-    """The index in x of ``x[key][i]``."""
+    """The index in x of entry i of ``x[key]``."""
     result, k = [], 0
     for item in key:
         if item is None:
@@ -57,7 +57,7 @@ def _read_at(i: tuple[Expr, ...], key: Key) -> Index:
 
 
 def _index_basic_vjp(F: Namespace, g: Value, _y: Shaped, _x: Shaped, *, key: Key) -> Any:
-    """g at the entries that the key reads; entries that it steps over are zeros of a selection."""
+    """The cotangent of x: g at the entries that the key reads; other entries are zeros of a selection."""
     options = {} if index_keys.is_dense(key) else {"held": True}
     return F.embed(g, key=key, shape=_x.shape, **options)
 
@@ -116,6 +116,7 @@ define(
 
 
 def _batched_index_put(F: Namespace, examples: Examples, x: Value, v: Value, *, key: Key) -> Any:
+    """The op ``index_put`` for each example; x is repeated if all share it."""
     of_x, of_v = examples.of
     shape = x.shape[1:] if of_x else x.shape
     v = padded(F, v, len(index_keys.key_shape(key, shape))) if of_v else v
@@ -131,7 +132,7 @@ def _index_put_x(F: Namespace, g: Value, _y: Shaped, _x: Shaped, _v: Shaped, *, 
 
 
 class Assigned(Copied):
-    """Entries of the result are those of x, but those that a basic key reads: they are those of v."""
+    """Entry map of ``index_put``: an entry is that of v if the basic key reads it, else that of x."""
 
     partial = True
     superset = True
@@ -139,7 +140,11 @@ class Assigned(Copied):
     def demand(
         self, _op: Op, demands: Sequence[Entries], _inputs: Sequence[Shaped], out: Shaped, params: Params
     ) -> Entries:
-        """For v alone, the entries it was written to; for x at a pattern, that pattern and these entries."""
+        """The entries that v was written to, if only v is demanded.
+
+        If x is demanded at a pattern over all axes, the result is that pattern, with the written entries if v
+        is demanded too and these are few. Else it is every entry.
+        """
         x, v = demands
         key, shape = params["key"], out.shape
         if x is NOTHING:
@@ -168,7 +173,7 @@ def _index_put_within(
     *,
     key: Key,
 ) -> Any:
-    """At a pattern: the entries that are not overwritten."""
+    """Cotangent of x at a pattern: zero at overwritten entries; NotImplemented for other parts."""
     if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape):
         return NotImplemented
     at = [F.along(wanted.pattern, k) for k in range(len(_x.shape))]
@@ -176,6 +181,7 @@ def _index_put_within(
 
 
 def _left_standing(F: Namespace, g: Value, pattern: Pattern, overwritten: Value) -> Any:
+    """Cotangent of x at a pattern, without the entries in the mask ``overwritten``."""
     untouched = F.reshape(F.logical_not(overwritten), shape=pattern.stored_shape)
     return F.with_entries(F.bracket(untouched, F.entries_at(g, pattern, held=True), negated=False), pattern)
 
@@ -210,9 +216,9 @@ define(
 def _checked_index(
     x: NDArray, *, extent: int, operation: str, argument: str, least: int | None = None
 ) -> NDArray:
-    """Positions on an axis, negative ones counted from its end; raises IndexingError outside of it.
+    """Positions on an axis, negative ones counted from its end; raises IndexingError outside it.
 
-    least : below it they are refused; default: ``-extent``.
+    least : the least position that is allowed; by default ``-extent``.
     """
     least = -extent if least is None else least
     if not x.size:
@@ -254,20 +260,24 @@ def _gather_abstract(x: Shaped, *indices: Shaped, axes: Shape) -> Aval:
 def _with_numbers(
     F: Namespace, examples: Examples, indices: Sequence[Value], of: Sequence[bool]
 ) -> tuple[Value, ...]:
-    """The numbers of the examples, and index arrays that broadcast with them."""
+    """The numbers of the examples, and index arrays that broadcast with them, to index a batch.
+
+    of : for each index array, True if it has the axis of the examples.
+    """
     rank = max(len(n.shape) - b for n, b in zip(indices, of, strict=True))
     numbers = np.arange(examples.size).reshape((examples.size,) + (1,) * rank)
     return numbers, *(padded(F, n, rank) if b else n for n, b in zip(indices, of, strict=True))
 
 
 def _turned(F: Namespace, x: Value, start: int, stop: int) -> Any:
-    """x with an axis moved."""
+    """x with the axis ``start`` moved to position ``stop``."""
     order = [k for k in range(x.ndim) if k != start]
     order.insert(stop, start)
     return F.permute_dims(x, axes=tuple(order)) if start != stop else x
 
 
 def _lead(indices: Sequence[Shaped]) -> int:
+    """Number of axes that the index arrays have together when they are broadcast."""
     return max(len(n.shape) for n in indices)
 
 
@@ -297,6 +307,7 @@ def _batched_scatter_add(
 def _batched_gather_put(
     F: Namespace, examples: Examples, x: Value, v: Value, *indices: Value, axes: Shape
 ) -> Any:
+    """The op ``gather_put`` for each example; x is repeated if all share it."""
     of_x, of_v, *of = examples.of
     x = x if of_x else examples.repeated(F, x)
     slice_rank = x.ndim - 1 - len(axes)
@@ -318,9 +329,10 @@ _SMALL = 1 << 12
 
 @by_position
 def _gather_vjp(F: Namespace, i: int, g: Value, _y: Shaped, _x: Shaped, *indices: Value, axes: Shape) -> Any:
-    """g added up at the indexed places: stored there alone if they are few, else in a box around them.
+    """The cotangent of x: g added up at the indexed places. None for the index arrays.
 
-    Entries of the box that no index names are zeros of a selection.
+    It is stored at these places alone if they are few, else in a box around them; entries of the box that no
+    index names are zeros of a selection.
     """
     if i:
         return None
@@ -344,7 +356,11 @@ def _gather_vjp(F: Namespace, i: int, g: Value, _y: Shaped, _x: Shaped, *indices
 
 
 def _stored_at(F: Namespace, g: Value, shape: Shape, indices: list[NDArray], axes: Shape) -> Any:
-    """g in COO at index arrays of one shape on some axes; the other axes are dense."""
+    """Cotangent in COO: slices of g at the places that ``indices`` name on ``axes``; other axes are dense.
+
+    shape : of the cotangent.
+    indices : index arrays of one shape.
+    """
     places = np.stack([i.ravel() for i in indices])
     lead = tuple(shape[k] for k in axes)
     pattern = CooPattern(lead, places.astype(index_dtype(*shape)))
@@ -356,7 +372,7 @@ def _stored_at(F: Namespace, g: Value, shape: Shape, indices: list[NDArray], axe
 
 
 def _span(indices: list[NDArray], axes: Shape, shape: Shape) -> Region:
-    """The smallest region that holds every indexed place; empty if there is none."""
+    """Smallest region of an array of ``shape`` that contains all indexed places; empty if there are none."""
     start, stop = [0] * len(shape), list(shape)
     for n, k in zip(indices, axes, strict=True):
         start[k], stop[k] = (int(n.min()), int(n.max()) + 1) if n.size else (0, 0)
@@ -393,10 +409,10 @@ def _scatter_vjp(
 
 
 class Scattered(Moved):
-    """Entries of input 0 are added up at the places that index arrays name."""
+    """Entry map of ``scatter_add``: entries of input 0 are added up at the places that index arrays name."""
 
     def relation(self, call: Call, i: int) -> Relation:
-        """All entries that are added at the place of the result."""
+        """Relation to all entries that are added at the place of the entry of the result."""
         g, *indices = call.inputs
         if not all(is_strided(n) for n in indices):
             return call.everything(i)
@@ -429,6 +445,10 @@ define(
 def _gather_put_vjp(
     F: Namespace, i: int, g: Value, _y: Shaped, _x: Shaped, _v: Shaped, *indices: Value, axes: Shape
 ) -> Any:
+    """Cotangent of x (``i`` is 0) without overwritten entries, or of v (1) from the entries that it wrote.
+
+    None for the index arrays.
+    """
     if i == 0:
         if isinstance(value_of(g), Sparse):  # a mask would be dense
             return F.gather_put(g, F.zero((), g.dtype), *indices, axes=axes)
@@ -448,7 +468,7 @@ def _not_at(F: Namespace, indices: Sequence[Value], axes: Shape, shape: Shape) -
 
 
 def _last_writers(F: Namespace, indices: Sequence[Value], axes: Shape, shape: Shape) -> Any:
-    """For each place in the index arrays: True if no later place writes to the same entry.
+    """Mask over the places in the index arrays: True if no later place writes to the same entry.
 
     The places write their numbers; a place that reads its own number back is the last one.
     """
@@ -461,14 +481,14 @@ def _last_writers(F: Namespace, indices: Sequence[Value], axes: Shape, shape: Sh
 
 
 class AssignedByIndex(Copied):
-    """The map of `Assigned`, for entries that index arrays name."""
+    """Entry map of ``gather_put``: an entry is that of v if index arrays name it, else that of x."""
 
     superset = True
 
     def demand(
         self, _op: Op, demands: Sequence[Entries], _inputs: Sequence[Shaped], out: Shaped, _params: Params
     ) -> Entries:
-        """If only x is demanded, at a pattern over all axes, that pattern; else all entries."""
+        """The demanded pattern of x, if it has all axes and only x is demanded; else all entries."""
         x = demands[0]
         only_x = all(need is NOTHING for need in demands[1:])
         all_axes = isinstance(x, Stored) and x.pattern.ndim == len(out.shape)
@@ -487,7 +507,7 @@ def _gather_put_within(
     *indices: Value,
     axes: Shape,
 ) -> Any:
-    """At a pattern: the entries that are not overwritten."""
+    """Cotangent of x at a pattern: zero at overwritten entries; NotImplemented for other parts."""
     if i or not isinstance(wanted, Stored) or wanted.pattern.ndim != len(_x.shape):
         return NotImplemented
     if isinstance(wanted.pattern, PatternSymbol):  # all of it: where entries are is not known
@@ -519,6 +539,6 @@ define(
 
 @derived
 def take_along(x: Value, positions: NDArray, axis: int) -> Any:
-    """x at checked positions along an axis; they broadcast with x on the other axes."""
+    """Entries of x at ``positions`` along an axis; positions are checked, and broadcast on other axes."""
     index = strided.index_along(x.shape, positions, axis)
     return namespace.gather(x, *index, axes=tuple(range(x.ndim)))

@@ -20,6 +20,7 @@ LINEAR = ((0,),)
 
 
 def _check(name: str, x: Shaped, expected: Shape) -> None:
+    """Raise ShapeError unless x has the ``expected`` shape."""
     if x.shape != expected:
         raise ShapeError(name, "x", got=f"shape {x.shape}", expected=f"shape {expected}")
 
@@ -35,7 +36,7 @@ def _unpack_abstract(x: Shaped, mask: Shaped, *, count: int, held: bool = True) 
 
 
 def _batched_pack(F: Namespace, examples: Examples, x: Value, mask: Value, *, count: int) -> Any:
-    """The entries of all examples, packed as one vector: ``count`` entries of each example are one row."""
+    """Packed entries of each example as a row: all are packed as one vector, ``count`` each."""
     vector = F.pack(*examples.each(F, (x, mask)), count=examples.size * count)
     return F.reshape(vector, shape=(examples.size, count))
 

@@ -57,8 +57,10 @@ def pattern_of(x: Value) -> Any:
 
 @derived
 def along(pattern: Pattern, axis: int) -> Any:
-    """The index of each entry of a pattern along an axis: an array; of a pattern that is known only when a
-    program runs, a handle of what it will be."""
+    """The index of each stored entry of a pattern along an axis, as an array.
+
+    For a pattern that is known only when a program runs, it is a handle of a level that has the pattern.
+    """
     if not isinstance(pattern, PatternSymbol):
         return pattern.along(axis) if axis or pattern.ndim != 2 else row_numbers(pattern)
     for level in reversed(levels()):
@@ -69,6 +71,7 @@ def along(pattern: Pattern, axis: int) -> Any:
 
 
 def _values_shape(shape: Shape, pattern: Pattern) -> Shape:
+    """Shape of the values on a pattern, for a tensor of ``shape``: the stored shape, then the dense axes."""
     return pattern.stored_shape + tuple(shape[pattern.ndim :])
 
 
@@ -96,14 +99,17 @@ def _values_at_abstract(x: Shaped, *, pattern: Pattern, held: bool = False) -> A
 
 
 def _sparse_for(shape: Shape, dense: Shape = ()) -> list[tuple[str, Any]]:
-    """The sparse layouts that can hold a shape, and dense axes after it, with a blocksize."""
+    """Names of the sparse layouts that can hold a tensor, each with a blocksize (or None), for tests.
+
+    shape, dense : the extents of its sparse axes, and of dense axes behind them.
+    """
     fitting = [layout for layout in sparse_layouts() if layout.dense_axes or not dense]
     choices = [(layout.name, (2, 3) if layout.blocked else None) for layout in fitting]
     return [(name, blocks) for name, blocks in choices if can_hold(name, shape, blocks)]
 
 
 def _patterns() -> list[Pattern]:
-    """One pattern of each layout, and of a COO tensor with repeats; of a batch in two of the layouts."""
+    """Patterns for tests: one of each layout, one in COO with repeats, and batches in two layouts."""
     array = np.zeros((4, 6))
     array[[0, 0, 1, 3], [1, 4, 0, 5]] = 1
     repeats = CooPattern((3, 4), np.array([[0, 2, 0, 1], [1, 3, 1, 0]], np.int32))
@@ -114,34 +120,37 @@ def _patterns() -> list[Pattern]:
 
 
 class OnPattern(EntryMap):
-    """Values on a pattern: the result is zero elsewhere."""
+    """Entry map of ``from_values``: the result has the values at the pattern, and is zero elsewhere."""
 
     partial = stored = True
 
     def demand(
         self, _op: Op, _demands: Sequence[Entries], _inputs: Sequence[Shaped], _out: Shaped, params: Params
     ) -> Entries:
-        """The pattern."""
+        """The pattern, with each entry once."""
         pattern = params["pattern"]
         return Stored(pattern if pattern.distinct else distinct(pattern))
 
     def relation(self, call: Call, _i: int) -> Relation:
-        """The values that are stored there, one or several."""
+        """Relation to the values that are stored at the entry, one or several."""
         return at_keys(call.out.shape, call.inputs[0].shape, call.params["pattern"], transposed=False)
 
 
 class AtPattern(EntryMap):
-    """The entries that a pattern stores."""
+    """Entry map of ``values_at``: the result has the entries of the tensor at the pattern."""
 
     def relation(self, call: Call, _i: int) -> Relation:
-        """The entry that is stored."""
+        """Relation to the entry of the tensor that the value is of."""
         return at_keys(call.inputs[0].shape, call.out.shape, call.params["pattern"], transposed=True)
 
 
 def at_keys(shape: Shape, values: Shape, pattern: Pattern, *, transposed: bool) -> Relation:
-    """A tensor's entries and its values at a pattern, at equal places along dense trailing axes.
+    """Relation between the entries of a tensor of ``shape`` and its ``values`` on a pattern.
 
-    transposed : the values are the result; else the tensor is.
+    Places along dense trailing axes are the same.
+
+    values : the shape of the values.
+    transposed : True if the values are the result; False if the tensor is.
     """
     if pattern.is_symbol:
         return Relation.everything(*((values, shape) if transposed else (shape, values)))
@@ -157,10 +166,10 @@ def at_keys(shape: Shape, values: Shape, pattern: Pattern, *, transposed: bool) 
 
 
 class Sampled(EntryMap):
-    """Entries of a matrix product at a pattern: each depends on a row of a and a column of b."""
+    """Entry map of a matrix product at a pattern: an entry depends on a row of a and a column of b."""
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The row, or column, in the matrix of the batch that the entry is of."""
+        """Relation to the row of a, or column of b, in the matrix of the batch that the entry belongs to."""
         pattern, into = call.params["pattern"], call.inputs[i].shape
         if pattern.is_symbol:
             return call.everything(i)
@@ -237,7 +246,10 @@ define(
 
 @derived
 def at_values(x: Value, f: Callable[[Value], Value]) -> Any:
-    """f of the stored entries, for an f that is 0 at 0, as its derivatives are; of a strided x, of all."""
+    """f of the stored entries of a sparse x, on its pattern; f of all entries of a strided x.
+
+    f : must be 0 at 0, like its derivatives.
+    """
     if not isinstance(value_of(x, None), Sparse):
         return f(x)
     x = namespace.coalesce(x)
@@ -247,12 +259,13 @@ def at_values(x: Value, f: Callable[[Value], Value]) -> Any:
 
 @derived
 def on_pattern(x: Value, pattern: Pattern) -> Any:
-    """x where a pattern stores an entry, 0 elsewhere, on that pattern."""
+    """Sparse tensor on ``pattern`` with the entries of x there."""
     pattern = distinct(pattern)
     return namespace.with_entries(namespace.entries_at(x, pattern), pattern)
 
 
 def _sampled_abstract(a: Shaped, b: Shaped, *, pattern: Pattern) -> Aval:
+    """Aval of a product at a pattern; raises ShapeError if the shapes do not fit."""
     for name, x in (("a", a), ("b", b)):
         if len(x.shape) < 2:
             raise ShapeError("sampled_matmul", name, got=f"shape {x.shape}", expected="at least two axes")
@@ -281,11 +294,10 @@ def _sampled_abstract(a: Shaped, b: Shaped, *, pattern: Pattern) -> Aval:
 
 @derived
 def matmul_on(a: Value, b: Value, pattern: Pattern) -> Any:
-    """a @ b at the entries of a pattern of distinct entries: computed there, and nowhere else.
+    """Sparse product a @ b on a pattern of distinct entries, computed only at these entries.
 
-    a and b are broadcast to the batch of the pattern.
-
-    Where the pattern is of rows or matrices, slices over dense axes, these are computed as a whole.
+    ``a`` and ``b`` are broadcast to the batch of the pattern. If the pattern stores rows or matrices (slices
+    over dense axes), these are computed as a whole.
     """
     if pattern.ndim < max(a.ndim, b.ndim):
         return _slices_of_product(namespace, a, b, pattern)
@@ -321,6 +333,7 @@ def _sampled_within(
     *,
     pattern: Pattern,
 ) -> Any:
+    """The cotangent of factor ``i`` at a pattern; NotImplemented if it cannot be computed there."""
     x = (a, b)[i]
     if not isinstance(wanted, Stored) or len(x.shape) != max(wanted.pattern.ndim, 2):
         return NotImplemented
@@ -380,15 +393,17 @@ def _layout_abstract(x: Shaped, *, layout: str, blocksize: tuple[int, int] | Non
 
 
 class Converted(Entrywise):
-    """The same entries in another layout."""
+    """Entry map of ``to_layout``: the same entries in another layout."""
 
     converts = True
 
     def demand(
         self, _op: Op, demands: Sequence[Entries], _inputs: Sequence[Shaped], out: Shaped, params: Params
     ) -> Entries:
-        """A demanded pattern in the new layout, in which the result of a sparse tensor is stored; as it is
-        where that layout may be unable to hold it."""
+        """The demanded pattern converted to the new layout, on which the result of a sparse tensor is stored.
+
+        It stays as it is if the new layout may be unable to hold it.
+        """
         need, conversion = demands[0], layout_named(params["layout"]).from_coo
         if not isinstance(need, Stored) or need.pattern.ndim != len(out.shape) - params["dense_dim"]:
             return need
@@ -441,7 +456,10 @@ define(
 
 
 def check_layout(layout: str, operation: str, *, blocked: bool = True) -> None:
-    """Raises ArgumentError for a layout users cannot ask for, or, unless ``blocked``, one of blocks."""
+    """Raise ArgumentError for a layout that users cannot ask for.
+
+    blocked : False to refuse layouts of blocks too.
+    """
     names = [sparse_layout.name for sparse_layout in sparse_layouts() if blocked or not sparse_layout.blocked]
     check_choice(layout, ("strided", *names), operation, "layout")
 

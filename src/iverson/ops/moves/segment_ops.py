@@ -28,9 +28,9 @@ LINEAR = ((0,),)
 
 
 class Segmented(EntryMap):
-    """Slices along the first axis depend on those of their segment.
+    """Entry map of segment ops: slices along the first axis depend on the slices of their segment.
 
-    full : whether the result has a slice for each slice, not for each segment.
+    full : True if the result has a slice for each slice of x; False if it has one for each segment.
     """
 
     indexed = True
@@ -39,7 +39,7 @@ class Segmented(EntryMap):
         self._full = full
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The same entry of these slices."""
+        """Relation to the entries at the same place in the slices of the segment."""
         into, ids, count = call.inputs[i].shape, call.inputs[-1], call.params["count"]
         factors = [same(k, k) for k in range(1, len(into))]
         if is_strided(ids):
@@ -66,7 +66,11 @@ def _checked(name: str, full: bool) -> Rule:
 
 
 def _batched(F: Namespace, examples: Examples, *args: Value, count: int) -> Any:
-    """Examples side by side if all share the segment numbers; else one after the other, as more segments."""
+    """A segment op for each example.
+
+    If all share the segment numbers, examples are side by side in each slice; else one after the other, with
+    segments of their own.
+    """
     *xs, ids = args
     n = examples.size
     if not examples.of[-1]:
@@ -81,19 +85,19 @@ _IDS = (np.array([0, 2, 2, 0, 3]), np.array([0, 0, 2, 2, 3]))
 
 
 def _added(F: Namespace, x: Value, ids: Value, count: int) -> Any:
-    """The sum of the slices in each segment."""
+    """The sum of the slices of x in each of ``count`` segments."""
     return F.scatter_add(x, ids, axes=(0,), shape=(count, *x.shape[1:]))
 
 
 def _each(F: Namespace, x: Value, ids: Value) -> Any:
-    """For each slice, the slice of its segment."""
+    """For each slice, the slice of x that belongs to its segment."""
     return F.gather(x, ids, axes=(0,))
 
 
 def _samples(
     inputs: int, *, distinct: bool = False, post: Rule | None = None
 ) -> Callable[[Sampler], list[Sample]]:
-    """Vectors and matrices of five slices, their segments in order and not."""
+    """Samples with ``inputs`` random arrays of five slices, with segments in order and not in order."""
     return lambda s: [
         Sample((*((s.distinct if distinct else s)(shape) for _ in range(inputs)), ids), {"count": 4}, post)
         for ids in _IDS
@@ -102,9 +106,9 @@ def _samples(
 
 
 def _share_of_largest(F: Namespace, y: Value, x: Value, ids: Value, count: int) -> Any:
-    """A mask of the entries that attain their segment's maximum, and each segment's share for its n ties.
+    """A mask of the entries that attain their segment's maximum, and the share of each segment's ties.
 
-    The share is 1/n, or nan where the maximum is nan.
+    For n ties the share is 1/n, and nan if the maximum is nan.
     """
     ties = F.logical_or(F.equal(x, _each(F, y, ids)), F.isnan(x))
     number = _added(F, F.astype(ties, dtype=x.dtype), ids, count)
@@ -162,7 +166,7 @@ define(
 
 
 def _weighted(F: Namespace, y: Value, g: Value, ids: Value, count: int) -> Any:
-    """The sum of y g over the segment of each slice."""
+    """For each slice, the sum of y g over its segment."""
     return _each(F, _added(F, y * g, ids, count), ids)
 
 

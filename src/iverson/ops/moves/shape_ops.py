@@ -50,14 +50,14 @@ def _same_dtype(shape: Shape, x: Shaped) -> Aval:
 
 @derived
 def zero(shape: Shape, dtype: DType) -> Any:
-    """A constant in the zero layout."""
+    """A constant zero of this shape and dtype, in the zero layout."""
     from iverson.core.dispatch import make_handle
 
     return make_handle(Zero(shape, dtype))
 
 
 def _reshaped(T: Language, x: Indexed, shape: Shape) -> Any:
-    """Row by row, entry n of the result is entry n of x."""
+    """x in the new shape, in index notation: entry n in row-major order is entry n of x."""
 
     def source(i: tuple[Expr, ...]) -> tuple[Expr, ...]:
         n: Any = 0
@@ -73,7 +73,10 @@ def _reshaped(T: Language, x: Indexed, shape: Shape) -> Any:
 
 
 def _joined(T: Language, xs: Sequence[Indexed], axis: int, offsets: Shape) -> Any:
-    """Each operand where its range of the axis is, 0 elsewhere: a sum of brackets."""
+    """Operands side by side along ``axis``, in index notation: each in its range of the axis.
+
+    offsets : the start of each operand along the axis.
+    """
     shape = _concat_abstract(*xs, axis=axis, offsets=offsets).shape
 
     def entry(*i: Expr) -> Any:
@@ -116,7 +119,7 @@ class Reshaped(Moved):
     """The same entries in the same order."""
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The entry with the same row-major number."""
+        """Relation to the entry with the same row-major number."""
         return Relation.same(call.out.shape, call.inputs[i].shape)
 
 
@@ -124,7 +127,7 @@ class Stretched(Moved):
     """Entries repeated along axes."""
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The same position along the axes that are not stretched."""
+        """Relation to the same position along the axes that are not stretched."""
         return Relation.aligned(call.out.shape, call.inputs[i].shape)
 
 
@@ -157,7 +160,7 @@ class Permuted(Moved):
     products = True
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The same position along each axis."""
+        """Relation to the same position along each axis."""
         return Relation.of(
             call.out.shape, call.inputs[i].shape, *starmap(same, enumerate(call.params["axes"]))
         )
@@ -165,7 +168,7 @@ class Permuted(Moved):
     def moved(
         self, op: Op, demands: Sequence[Entries], inputs: Sequence[Shaped], out: Shaped, params: Params
     ) -> Entries:
-        """The demanded pattern with its axes permuted."""
+        """The demanded pattern with its axes permuted; all entries if its axes do not stay the first ones."""
         need = demands[0]
         if not isinstance(need, Stored):
             return need
@@ -181,7 +184,10 @@ class Permuted(Moved):
 def _permute_factors(
     F: Namespace, _rule: Rule, part: Entries, _i: int, g: Value, _y: Shaped, _x: Shaped, *, axes: Shape
 ) -> Any:
-    """The factors of a matrix change places when it is transposed."""
+    """Factors of a `LowRank` cotangent, transposed and exchanged, for a transpose that is read in products.
+
+    Else NotImplemented.
+    """
     if not isinstance(g, LowRank) or not in_products(part) or axes != (1, 0):
         return NotImplemented
     return LowRank(F.mT(g.right), F.mT(g.left))
@@ -219,7 +225,7 @@ def _transposed(ndim: int) -> Shape:
 
 @derived
 def mH(x: Value) -> Any:
-    """The conjugate of the last two axes exchanged."""
+    """The conjugate transpose of the last two axes."""
     if x.dtype.kind == "c":
         x = namespace.conj(x)
     return namespace.permute_dims(x, axes=_transposed(len(x.shape)))
@@ -243,6 +249,7 @@ define(
 
 
 def _expanded(shape: tuple[int | Expr, ...], axis: Shape, new: int = 1) -> tuple[Any, ...]:
+    """``shape`` with ``new`` inserted at the positions ``axis``."""
     result = list(shape)
     for k in axis:
         result.insert(k, new)
@@ -305,6 +312,7 @@ define(
 
 
 def _concat_abstract(*xs: Shaped, axis: int, offsets: Shape) -> Aval:
+    """Aval of the joined array; raises ShapeError if shapes differ on another axis."""
     first = xs[0].shape
     for k, x in enumerate(xs):
         shape = x.shape
@@ -320,12 +328,13 @@ def _concat_abstract(*xs: Shaped, axis: int, offsets: Shape) -> Aval:
 
 
 def _concat_key(y: Shaped, x: Shaped, axis: int, offset: int) -> tuple[slice, ...]:
+    """The key that reads operand x out of the result y, in which it starts at ``offset`` along ``axis``."""
     region = Region.full(x.shape).shifted(offset if k == axis else 0 for k in range(y.ndim))
     return region.slices
 
 
 class Joined(Copied):
-    """Operands side by side.
+    """Entry map of ``concat`` and ``stack``: operands side by side.
 
     place : ``place(region, k, **params)``, the region of the result that a region of operand k moves to.
     origin : ``origin(region, k, **params)``, the region of operand k that a region of the result comes from.
@@ -348,7 +357,7 @@ class Joined(Copied):
     def demand(
         self, op: Op, demands: Sequence[Entries], inputs: Sequence[Shaped], out: Shaped, params: Params
     ) -> Entries:
-        """Positions that the demanded regions, or patterns, move to."""
+        """The box, or pattern, that the demanded entries move to."""
         if any(isinstance(need, Stored) for need in demands):
             return moved(op, demands, inputs, out, params)
         return join(
@@ -375,7 +384,7 @@ def _concat_origin(region: Region, k: int, axis: int, offsets: Shape) -> Region:
 
 
 def _of_one_dtype(xs: Sequence[NDArray]) -> Sequence[NDArray]:
-    """Arrays in the dtype that they promote to, where one is of bfloat16, for which NumPy has no rule."""
+    """Arrays cast to the dtype that they promote to, if one is of bfloat16, for which NumPy has no rule."""
     if not any(x.dtype.kind == "V" for x in xs) or len({x.dtype for x in xs}) == 1:
         return xs
     common = dtypes.result_type(*xs)
@@ -444,7 +453,7 @@ define(
 
 
 def full_key(key: Key, shape: Shape) -> Key:
-    """A basic key with its slices in canonical form."""
+    """A basic key with its slices in canonical form, for an array of ``shape``."""
     axis, result = 0, []
     for item in key:
         if isinstance(item, slice):
@@ -491,6 +500,10 @@ define(
 
 
 def _tril(keep: str, image: Rule) -> None:
+    """Define the op ``keep`` ("tril" or "triu").
+
+    image : gives the region of the result that a region of the operand reaches.
+    """
     body = getattr(np, keep)
 
     def selected(F: Namespace, g: Value, _y: Shaped, _x: Shaped, *, k: int) -> Any:
@@ -527,7 +540,7 @@ def _diagonal_length(shape: Shape, offset: int) -> int:
 
 
 def _embedded(F: Namespace, g: Value, _y: Shaped, _x: Shaped, *, offset: int) -> Any:
-    """A cotangent on the diagonal; what is off it is left out."""
+    """The cotangent of x with g on its diagonal; other entries are left out, as zeros of a selection."""
     g = F.diag_embed(g, offset=offset, shape=_x.shape)
     if is_stored(g):
         return g
@@ -579,7 +592,7 @@ def diag(x: Value) -> Any:
 
 
 class Added(Entrywise):
-    """A sum of operands of one shape."""
+    """Entry map of a sum of operands of one shape."""
 
     def demand(
         self, _op: Op, demands: Sequence[Entries], _inputs: Sequence[Shaped], out: Shaped, _params: Params
@@ -591,7 +604,7 @@ class Added(Entrywise):
     def support(
         self, _op: Op, where: Entries, _i: int, _inputs: Sequence[Shaped], _out: Shaped, _params: Params
     ) -> Entries:
-        """The same entries."""
+        """The entries in ``where``."""
         return where
 
 
@@ -647,5 +660,5 @@ define(
 
 @derived
 def to_numpy(x: Value) -> NDArray:
-    """The entries of a constant as a NumPy array."""
+    """The entries of a constant as a strided NumPy array."""
     return to_strided(value_of(x)) if isinstance(x, Handle) else np.asarray(x)

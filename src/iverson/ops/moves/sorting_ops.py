@@ -17,6 +17,7 @@ from iverson.ops.rules.entry_maps import ALONG
 
 
 def _argsort(x: NDArray, *, axis: int, descending: bool, stable: bool) -> Any:
+    """NumPy's argsort, also in descending order, in which equal entries keep their order."""
     if not descending:
         return np.argsort(x, axis=axis, stable=stable)
     # Sorting the reversed array and reversing the result keeps equal entries in their first order.
@@ -38,7 +39,7 @@ define(
 
 
 def _batched_search(F: Namespace, examples: Examples, x: Value, v: Value, *, side: str) -> Any:
-    """All in one sorted array, or each example in its own."""
+    """Search in the one array that all examples share, or for each example in its own."""
     return (F.searchsorted if examples.alike(0) else partial(one_by_one, F, examples))(x, v, side=side)
 
 
@@ -63,6 +64,7 @@ def _sort(x: NDArray, *, axis: int, descending: bool) -> NDArray:
 
 
 def _order(F: Namespace, x: Value, axis: int, descending: bool) -> Any:
+    """The stable order that sorts x along ``axis``."""
     return F.argsort(x, axis=axis, descending=descending, stable=True)
 
 

@@ -35,7 +35,11 @@ from iverson.ops.rules.entry_maps import ELEMENTWISE, Elementwise
 
 
 def _forward(scalar: Scalar, body: Callable[..., NDArray]) -> Callable[..., Any]:
-    """``body`` for the dtypes the record accepts; integers become floats where it asks for floats."""
+    """``body`` with a check of the dtypes: raises DTypeError for those that the record does not accept.
+
+    Integers become floats if the record asks for float results, and large arrays take the compiled pass if
+    the record says so.
+    """
     kinds = scalar.kinds
     if scalar.compiled:
         pays = scalar.compiled if callable(scalar.compiled) else None
@@ -44,6 +48,7 @@ def _forward(scalar: Scalar, body: Callable[..., NDArray]) -> Callable[..., Any]
         floats = kinds.translate({ord(c): None for c in "iub"})
 
         def forward(*values: Strided) -> Any:
+            """The body on floating operands; integers are converted, and other dtypes raise DTypeError."""
             inexact = integral = False
             for v in values:
                 if type(v) is np.ndarray:
@@ -82,7 +87,12 @@ _KIND_NAMES = {"i": "integer", "u": "integer", "f": "real floating", "c": "compl
 
 
 def _abstract(scalar: Scalar) -> Callable[..., Aval]:
+    """The abstract of an elementwise function: broadcast shape and result dtype; raises DTypeError."""
+
     def abstract(*operands: Shaped | complex, **_: Any) -> Aval:
+        """Aval of the result; raises DTypeError for operands, or a promoted dtype, that the record does not
+        accept.
+        """
         shapes = [o.shape for o in operands if hasattr(o, "shape")]
         of_values = operands[1:] if scalar.name == "where" else operands
         promoted = dtypes.result_type(*of_values)
@@ -108,6 +118,7 @@ def _abstract(scalar: Scalar) -> Callable[..., Aval]:
 
 
 def _summed(g: Value, axis: Shape, *, keepdims: bool) -> Any:
+    """Sum over ``axis``; for a sparse g, lines without a stored entry are not stored in the result."""
     op = namespace.sum_of_stored if is_stored(g) else namespace.sum
     return op(g, axis=axis, keepdims=keepdims)
 
@@ -141,6 +152,7 @@ def _times(F: Namespace, t: Value, d: Any, *, conjugate: bool) -> Any:
 
 
 def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
+    """The rule for the cotangent of operand ``i``, summed to its shape; None if there is no derivative."""
     if scalar.vjp:
         scalar_rule = scalar.vjp[i]
 
@@ -161,6 +173,7 @@ def _vjp_rule(scalar: Scalar, i: int) -> Rule | None:
 
 
 def _jvp_rule(scalar: Scalar, i: int) -> Rule | None:
+    """The rule for the tangent of operand ``i``, broadcast to the result; None if there is no derivative."""
     if scalar.jvp:
         scalar_rule = scalar.jvp[i]
 
@@ -190,10 +203,12 @@ def within(
     factors: Shape = (),
     **params: Any,
 ) -> Any:
-    """The rule on a region or pattern of operand i alone: all that the rule reads is first cut to that part.
+    """The part of the cotangent of operand ``i``: the rule on entries that are cut to this region or pattern.
 
-    If operand i was broadcast, all is cut to what the part is broadcast to, and the rule's result is summed.
-    The op is zero where one of the operands at the positions in ``factors`` is.
+    If operand i was broadcast, all is cut to the entries that the part is broadcast to, and the rule's result
+    is summed. The result is NotImplemented if the whole cotangent is better.
+
+    factors : positions of operands; the op is zero where one of these is.
     """
     x_shape, shape = xs[i].shape, y.shape
     if isinstance(part, Stored):
@@ -228,11 +243,15 @@ def within(
 
 
 def _on(F: Namespace, entries: Value | None, pattern: Pattern) -> Any:
+    """Sparse tensor with these entries; None without entries."""
     return None if entries is None else F.with_entries(entries, pattern)
 
 
 def _lasting_pattern(F: Namespace, x: Value) -> Any:
-    """The pattern outside of which a sparse operand is zero, whatever is differentiated later; else None."""
+    """The pattern of a sparse operand without dense axes that is not differentiated further, else None.
+
+    The operand is zero outside of the pattern, in derivatives too.
+    """
     value = value_of(x, None)
     if isinstance(value, Sparse) and not value.dense_shape and not F.is_recorded(x):
         return value.pattern
@@ -242,10 +261,13 @@ def _lasting_pattern(F: Namespace, x: Value) -> Any:
 def _read_for(
     F: Namespace, pattern: Pattern, g: Value, x_shape: Shape, shape: Shape, factors: Sequence[Pattern]
 ) -> Any:
-    """The pattern at which a cotangent is read, for the entries on a pattern of a broadcast operand.
+    """Pattern at which a cotangent is read, for the entries on ``pattern`` of an operand that is broadcast.
 
-    It is that of the entries which these are broadcast to, or the cotangent's own pattern if that has fewer
+    It contains the entries to which these are broadcast, or is the cotangent's own pattern if that has fewer
     entries. None if the rule is better applied to all entries.
+
+    x_shape, shape : of the operand and of the result.
+    factors : patterns outside of which the op is zero.
     """
     if not F.is_recorded(g):
         where = support_of(value_of(g))
@@ -260,7 +282,7 @@ def _read_for(
 def _at_pattern(
     F: Namespace, rule: Rule, pattern: Pattern, g: Value, y: Value, *xs: Value, **params: Any
 ) -> Any:
-    """The rule applied to the values of operands at the entries of a pattern of the result's first axes."""
+    """Rule applied to the values of all operands at the entries of a pattern, as arrays of stored entries."""
     shape = y.shape
     positions_read = getattr(rule, "reads", None)
 
@@ -279,7 +301,7 @@ def _at_pattern(
 
 
 def _at_projected(F: Namespace, x: Value, pattern: Pattern, shape: Shape) -> Any:
-    """The values of an operand, broadcast to a shape, at the entries of a pattern of its first axes."""
+    """Values of x at the entries of a pattern over the first axes of ``shape``, to which x is broadcast."""
     extents = (1,) * (len(shape) - x.ndim) + x.shape
     dense = extents[pattern.ndim :]
     gathered_axes = [k for k, n in enumerate(extents[: pattern.ndim]) if n != 1]
@@ -291,7 +313,10 @@ def _at_projected(F: Namespace, x: Value, pattern: Pattern, shape: Shape) -> Any
 
 
 def _samples(scalar: Scalar) -> Callable[[Sampler], Iterator[Sample]]:
+    """Function that draws test calls of an elementwise function, in its domain."""
+
     def samples(s: Sampler) -> Iterator[Sample]:
+        """Test calls with operands of equal shape, and of shapes that broadcast."""
         boxes = [d or (None, None) for d in scalar.domain]
         if scalar.name == "where":
             condition = s.rng.random((2, 3)) < 0.5
@@ -318,6 +343,7 @@ def _samples(scalar: Scalar) -> Callable[[Sampler], Iterator[Sample]]:
 
 
 def _loops(scalar: Scalar) -> loops.Loops:
+    """The function that builds compiled loops for the elementwise function."""
     if scalar.series is not None:
         return loops.series(scalar.series, scalar.orders)
     return loops.elementwise(scalar.loops or (lambda F, *xs: getattr(F, scalar.name)(*xs)))

@@ -26,9 +26,10 @@ ADJOINT_NORM = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 def _transform(name: str) -> Rule:
-    """SciPy's transform: many lines at once in the lanes of the processor, and in the precision of x.
+    """Body that calls SciPy's transform ``name``, which computes in the precision of x.
 
-    Of real numbers its complex transforms make half of the result, and -0 of zeros: these get complex ones.
+    It transforms many lines at once in the lanes of the processor. Of real numbers its complex transforms
+    make half of the result, and -0 of zeros: so real x becomes complex here.
     """
 
     def forward(x: NDArray, **params: Shape | int | str) -> Any:
@@ -53,6 +54,7 @@ def _samples(s: Sampler) -> list[Sample]:
 
 
 def _define_pair(name: str, inverse: str) -> None:
+    """Define the transform ``name``, whose adjoint is the transform ``inverse``."""
     define(
         Op(
             name=name,
@@ -75,6 +77,7 @@ for _name, _inverse in ADJOINTS.items():
 
 
 def _rfft_shape(shape: Shape, axis: int) -> Shape:
+    """Shape of the half of a spectrum that a real transform keeps along ``axis``."""
     return tuple(n // 2 + 1 if k == axis else n for k, n in enumerate(shape))
 
 

@@ -96,7 +96,10 @@ def _cross_entropy_abstract(x: Shaped, _classes: Shaped, *, axis: int, reduction
 
 
 def _averaged(F: Namespace, g: Value, shape: Shape, reduction: str) -> Any:
-    """A cotangent or tangent of the sum, from one of the mean."""
+    """g divided by the number of losses if ``reduction`` is "mean", else g.
+
+    shape : of the losses.
+    """
     return g * (1 / max(math.prod(shape), 1)) if reduction == "mean" else g
 
 
@@ -108,7 +111,7 @@ def _cross_entropy_vjp(
 
 
 def _errors_at(F: Namespace, x: Value, classes: Value, pattern: Pattern, axis: int) -> Any:
-    """The derivatives at the entries of a pattern: their weights, less 1 at those of an example's class."""
+    """Derivatives of the losses in the scores at a pattern: softmax weights, minus 1 at the class."""
     weights = weights_at(F, F.logsumexp(x, axis=(axis,), keepdims=False), x, pattern, (axis,), False)
     classes = at_entries(F, F.squeeze(classes, axis=(axis,)), pattern, (axis,), False)
     places = F.reshape(F.along(pattern, axis), shape=pattern.stored_shape)
@@ -128,6 +131,7 @@ def _cross_entropy_within(
     axis: int,
     reduction: str,
 ) -> Any:
+    """The cotangent of the scores at a pattern of single entries; NotImplemented for other parts."""
     if not isinstance(wanted, Stored) or wanted.pattern.ndim != x.ndim:
         return NotImplemented
     pattern = wanted.pattern
@@ -153,7 +157,7 @@ def _cross_entropy_jvp(
 def _batched_cross_entropy(
     F: Namespace, examples: Examples, x: Value, classes: Value, *, axis: int, reduction: str
 ) -> Any:
-    """The losses of all, summed or averaged example by example."""
+    """The losses of all examples, for each example summed, averaged or as they are."""
     x, classes = examples.each(F, (x, classes))
     losses = F.cross_entropy(x, classes, axis=axis + 1, reduction="none")
     if reduction == "none":
@@ -166,10 +170,13 @@ _LABELLED = (((2, 3), np.array([[2], [0]]), 1), ((3, 2), np.array([[2, 1]]), 0))
 
 
 class Losses(EntryMap):
-    """The loss of an example depends on its scores, which are along ``axis``; their sum or mean on all."""
+    """Entry map of the cross entropy: a loss depends on the scores of its example, along ``axis``.
+
+    The sum or mean of the losses depends on all scores.
+    """
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The scores of the example."""
+        """Relation to the scores of the example."""
         if call.params["reduction"] != "none":
             return call.everything(i)
         lines = {"axis": (call.params["axis"],), "keepdims": False}

@@ -42,16 +42,18 @@ def expand_reduced(g: Value, shape: Shape, axis: Shape, keepdims: bool) -> Any:
 
 @derived
 def keep_reduced(y: Value, axis: Shape, keepdims: bool) -> Any:
-    """y with the reduced axes put back as extents of 1."""
+    """y, the result of a reduction, with the reduced axes as extents of 1."""
     return y if keepdims or not axis else namespace.expand_dims(y, axis=axis)
 
 
 def abstract_reduced(x: Shaped, *, axis: Shape, keepdims: bool) -> Aval:
-    """A result of the operand's dtype."""
+    """Aval of a reduction whose result has the operand's dtype."""
     return Aval(reduced_shape(x.shape, axis, keepdims), x.dtype)
 
 
 def _samples(draw: Callable[[Sampler, Shape], NDArray]) -> Any:
+    """Function that gives test calls of a reduction, with arrays from ``draw``."""
+
     def samples(s: Sampler) -> list[Sample]:
         return [
             Sample((draw(s, (2, 3)),), {"axis": (0, 1), "keepdims": False}),
@@ -69,18 +71,18 @@ of_distinct = _samples(lambda s, shape: s.distinct(shape))
 
 
 class Summed(Moved, Reduced):
-    """Entries of input 0 are added up along axes."""
+    """Entry map of ``sum``: entries of input 0 are added up along axes."""
 
     moves = indexed = False
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The line that is reduced."""
+        """Relation to the line that is reduced to the entry."""
         return Reduced.relation(self, call, i)
 
     def moved(
         self, op: Op, demands: Sequence[Entries], inputs: Facts, out: Shaped, params: Params
     ) -> Entries:
-        """The sums of lines that meet a demanded pattern with fewer entries than the result; else all."""
+        """Sums of the lines through a demanded pattern, if these are few; else all entries."""
         need = demands[0]
         if isinstance(need, Stored) and prod(out.shape) > size(need, inputs[0].shape):
             return moved(op, demands, inputs, out, params)
@@ -93,13 +95,13 @@ def is_sparse(x: Value) -> bool:
 
 
 def is_stored(x: Value) -> bool:
-    """True of a handle of a value in a sparse layout, in a trace or a batch too."""
+    """True for a handle of a value in a sparse layout, or of a value of a level that stands for one."""
     value = value_of(x)
     return value.is_sparse if isinstance(value, LevelValue) else isinstance(value, Sparse)
 
 
 def pattern_of_entries(x: Value) -> Pattern | None:
-    """The pattern of single entries, each stored once, of a handle's value; None if none is known."""
+    """Pattern of a sparse value, if it stores single entries, with each once; else None."""
     pattern = value_of(x).pattern if is_stored(x) else None
     return None if pattern is None or pattern.ndim != x.ndim else distinct(pattern)
 
@@ -107,7 +109,7 @@ def pattern_of_entries(x: Value) -> Pattern | None:
 def at_entries(
     F: Namespace, g: Value, pattern: Pattern, axis: Shape, keepdims: bool, dense: Shape = ()
 ) -> Any:
-    """For each entry of a pattern, the entry of a reduced array that belongs to its line.
+    """For each entry of a pattern, the entry of g, an array reduced over ``axis``, that belongs to its line.
 
     dense : extents of the dense axes along which a pattern of slices stores entries.
     """
@@ -141,7 +143,10 @@ def _sum_within(
     axis: Shape,
     keepdims: bool,
 ) -> Any:
-    """At a pattern, each entry takes the cotangent of the sum it went into: nothing is broadcast."""
+    """The cotangent at a pattern: each entry takes that of the sum it went into, and nothing is broadcast.
+
+    The result is NotImplemented for a box.
+    """
     if not isinstance(wanted, Stored) or not axis:
         return NotImplemented
     pattern = wanted.pattern
@@ -169,6 +174,10 @@ for _name in ("sum", "sum_of_stored"):
 
 
 def _prod_vjp(F: Namespace, g: Value, _y: Shaped, x: Value, *, axis: Shape, keepdims: bool) -> Any:
+    """Cotangent of x: g times the product of the other entries of the line.
+
+    For a sparse x it is computed on lines with few zeros alone, if that suffices.
+    """
     length = int(np.prod([x.shape[k] for k in axis]))
     if is_sparse(x) and length > 1:
         # Recorded, it is differentiated where x is zero now: each order reads lines with one more zero.
@@ -191,10 +200,12 @@ ORDERS = 8
 
 
 def _prod_vjp_of_sparse(F: Namespace, g: Value, x: Value, axis: Shape, length: int, zeros: int) -> Any:
-    """The cotangent, computed only on lines that store all but at most ``zeros`` of their entries.
+    """Cotangent of a sparse x, computed only on lines that store all but at most ``zeros`` of their entries.
 
-    The derivative is 0 on lines with two zeros, and that of order n on lines with n + 1. So at most
-    ``zeros`` + 1 times as many entries are computed as are stored.
+    The derivative is 0 on lines with two zeros, and that of order n on lines with n + 1. So at most ``zeros``
+    + 1 times as many entries are computed as are stored. None if there are no such lines.
+
+    length : the number of entries of a line.
     """
     x = F.coalesce(x)
     order = tuple(k for k in range(x.ndim) if k not in axis) + axis
@@ -215,7 +226,7 @@ def _prod_vjp_of_sparse(F: Namespace, g: Value, x: Value, axis: Shape, length: i
 
 
 def _others(F: Namespace, x: Value, axis: Shape) -> Any:
-    """At each entry, the product of the other entries of its reduction: exact also where some are 0.
+    """For each entry, the product of the other entries of its line; exact also where some are 0.
 
     Products from the left and from the right of each entry, by two cumulative products.
     """
@@ -234,7 +245,7 @@ def _others(F: Namespace, x: Value, axis: Shape) -> Any:
 
 @derived
 def shifted_cumulative_prod(x: Value, axis: int) -> Any:
-    """At each entry the product of all entries before it along the axis (1 at the first)."""
+    """For each entry, the product of all entries before it along the axis; 1 for the first."""
     n = x.shape[axis]
     if n == 0:
         return x
@@ -272,7 +283,7 @@ def _logsumexp_vjp(F: Namespace, g: Value, y: Value, x: Value, *, axis: Shape, k
 
 
 def _weights(F: Namespace, y: Value, x: Value, axis: Shape, keepdims: bool) -> Any:
-    """exp(x - y), with 0 where the whole sum is empty (y = -inf)."""
+    """exp(x - y), the softmax weights from the logsumexp y of lines; 0 for a line of -inf."""
     y = F.keep_reduced(y, axis, keepdims)
     return F.exp(x - F.where(F.equal(y, -np.inf), 0.0, y))
 
@@ -289,7 +300,7 @@ def _logsumexp_within(
     axis: Shape,
     keepdims: bool,
 ) -> Any:
-    """At a pattern, the weights of its entries alone."""
+    """The cotangent at a pattern, with the softmax weights of its entries alone; NotImplemented for a box."""
     if not isinstance(wanted, Stored) or not axis or wanted.pattern.ndim != x.ndim:
         return NotImplemented
     pattern = wanted.pattern
@@ -298,7 +309,7 @@ def _logsumexp_within(
 
 
 def weights_at(F: Namespace, y: Value, x: Value, pattern: Pattern, axis: Shape, keepdims: bool) -> Any:
-    """The weights of a softmax at the entries of a pattern, from the logsumexp of lines."""
+    """The softmax weights of x at the entries of a pattern, from the logsumexp y of lines."""
     lines = at_entries(F, F.where(F.equal(y, -np.inf), 0.0, y), pattern, axis, keepdims)
     return F.exp(F.entries_at(x, pattern) - lines)
 
@@ -370,11 +381,13 @@ def _deviation(x: NDArray, *, axis: Shape, keepdims: bool, squared: bool) -> Any
 
 
 def _line_means(F: Namespace, x: Value, axis: Shape) -> Any:
+    """The mean of each line, with the reduced axes as extents of 1."""
     count = int(np.prod([x.shape[k] for k in axis]))
     return F.sum(x, axis=axis, keepdims=True) * (1 / max(count, 1))
 
 
 def _deviation_weight(F: Namespace, g: Value, y: Value, squared: bool) -> Any:
+    """Factor of the distances from the mean in the derivative of the deviation."""
     return 2 * g if squared else g * inverse_length(F, y)
 
 
@@ -398,7 +411,7 @@ def _deviation_within(
     keepdims: bool,
     squared: bool,
 ) -> Any:
-    """At a pattern: the distances of its entries from the mean."""
+    """Cotangent at a pattern, from the distances of its entries from the mean; NotImplemented for a box."""
     if not isinstance(wanted, Stored) or wanted.pattern.ndim != x.ndim or not axis:
         return NotImplemented
     pattern = wanted.pattern

@@ -73,7 +73,7 @@ def _cumulative_prod_vjp(F: Namespace, g: Value, _y: Shaped, x: Value, *, axis: 
 
 
 def _next_entries(F: Namespace, x: Value, axis: int, step: int = 1) -> Any:
-    """x moved one place along the axis: entry i holds x[i + step] (and anything at the end)."""
+    """x shifted along the axis: entry i is x[i + step]; those beyond the end wrap around."""
     return F.roll(x, shift=(-step,), axis=(axis,))
 
 
@@ -102,7 +102,7 @@ define(
 def _recurrence_pullback(
     F: Namespace, wanted: Wanted, g: Value, y: Value, a: Value, _b: Shaped, *, axis: int, reverse: bool
 ) -> list[Any]:
-    """The adjoint recurrence runs the other way: r[k] = g[k] + conj(a[k+1]) r[k+1]."""
+    """Cotangents of a and b, from the reverse recurrence r[k] = g[k] + conj(a[k+1]) r[k+1]."""
     ahead = F.conj(_next_entries(F, a, axis, -1 if reverse else 1))
     r = F.linear_recurrence(ahead, g, axis=axis, reverse=not reverse)
     return [r if i else r * F.conj(F.shifted(y, axis, 1 if reverse else -1)) for i in wanted]
@@ -110,7 +110,7 @@ def _recurrence_pullback(
 
 @derived
 def shifted(x: Value, axis: int, step: int) -> Any:
-    """Entry i holds x[i + step] (step is 1 or -1), and 0 beyond the ends."""
+    """x shifted along the axis: entry i is x[i + step] (``step`` is 1 or -1), and 0 beyond the ends."""
     n = x.shape[axis]
     if n == 0:
         return x
@@ -126,7 +126,10 @@ def shifted(x: Value, axis: int, step: int) -> Any:
 def _recurrence_taylor(
     F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients, *, axis: int, reverse: bool
 ) -> Recurrence:
-    """y = a shift(y) + b: y_k is the recurrence of a_0 and b_k + sum of a_j shift(y_{k-j}) over j > 0."""
+    """Taylor rule of ``linear_recurrence``, y = a shift(y) + b.
+
+    y_k is the linear recurrence of a_0 and b_k + sum of a_j shift(y_{k-j}) over j > 0.
+    """
 
     def coefficient(k: int) -> Any:
         if k == 0:
@@ -169,7 +172,7 @@ define(
 
 
 def _cumulative_argmax(x: NDArray, *, axis: int, largest: bool) -> Any:
-    """For each entry, the position of the first of the extrema so far; no number exceeds a nan."""
+    """For each entry, the position of the first extremum among the entries up to it; a nan counts as one."""
     lines = np.moveaxis(x, axis, -1)
     if not lines.shape[-1]:
         return np.zeros(x.shape, np.int64)
@@ -196,7 +199,7 @@ define(
 
 
 def _log1p(x: NDArray) -> Any:
-    """log(1 + x) of complex numbers: where 1 + x is near 1, and where it is near 0."""
+    """log(1 + x) of complex numbers, accurate both where 1 + x is near 1 and where it is near 0."""
     real, imag = x.real, x.imag
     size = np.hypot(1 + real, imag)
     small = size < 0.5
@@ -206,7 +209,7 @@ def _log1p(x: NDArray) -> Any:
 
 
 def _ratio(a: NDArray, b: NDArray) -> Any:
-    """exp(a - b) of complex numbers; equal infinite real parts cancel, and 0 where a's real part is -inf."""
+    """exp(a - b) of complex numbers; equal infinite real parts cancel, 0 where a's real part is -inf."""
     none = np.isneginf(a.real)
     equal = a.real == b.real
     real = np.where(equal, 0, np.where(equal, 0, a.real) - np.where(equal, 0, b.real))
@@ -214,9 +217,11 @@ def _ratio(a: NDArray, b: NDArray) -> Any:
 
 
 def _logcumsumexp(x: NDArray, *, axis: int) -> Any:
-    """Of complex numbers, relative to the one with the largest real part so far: log1p(r) more than it.
+    """Logarithm of the cumulative sum of exp(x), along ``axis``.
 
-    r is the sum of the other exponentials over its own; where x[k] is larger, r[k] = (r[k-1] + 1) * ratio.
+    For complex numbers, the sum is kept relative to the entry with the largest real part so far, as
+    exp(entry) (1 + r): r is the sum of the other exponentials over that one. Where x[k] is the largest, r[k]
+    = (r[k-1] + 1) * ratio.
     """
     if x.dtype.kind != "c" or not x.size:
         return np.logaddexp.accumulate(x, axis=axis) if x.size else x.copy()
@@ -234,10 +239,10 @@ def _logcumsumexp(x: NDArray, *, axis: int) -> Any:
 
 
 def _factors(F: Namespace, y: Value, x: Value, axis: int) -> tuple[Any, Any]:
-    """The derivative d of exp(y[k]) = exp(y[k-1]) + exp(x[k]) is d[k] = a d[k-1] + b dx[k]: b and a.
+    """The factors b and a of the derivative d of logcumsumexp: d[k] = a[k] d[k-1] + b[k] dx[k].
 
-    b is exp(x[k] - y[k]) and a exp(y[k-1] - y[k]), of which the first is not read. What is -inf so far has no
-    derivative.
+    b is exp(x[k] - y[k]) and a is exp(y[k-1] - y[k]), whose first entry is not read. Where y is -inf there is
+    no derivative.
     """
     none = F.equal(y, -float("inf"))
     y = F.where(none, 0.0, y)
@@ -285,10 +290,10 @@ def _convolution_db(F: Namespace, g: Value, _y: Shaped, a: Value, _b: Shaped, *,
 
 
 class Convolved(EntryMap):
-    """Entry i of the convolution has the terms in which the indices add up to i."""
+    """Entry map of the convolution: entry i has the terms a[j] b[k] in which j + k is i (plus a constant)."""
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The entries that some entry of the other operand complements."""
+        """Relation to the entries that are in one of the terms."""
         shape, other = call.inputs[i].shape, call.inputs[1 - i].shape[0]
         first = 0 if call.params["mode"] == "full" else min(shape[0], other) - 1
         window = Window(first - (other - 1), first)
@@ -296,7 +301,7 @@ class Convolved(EntryMap):
 
 
 def _batched_convolution(F: Namespace, examples: Examples, *args: Value, mode: str) -> Any:
-    """The longer one through windows as wide as the shorter, examples last."""
+    """The convolution of each example: products of the shorter operand with windows of the longer one."""
     b, a = sorted(examples.each(F, args), key=lambda x: x.shape[1])
     size, n, m = examples.size, a.shape[1], b.shape[1]
     if mode == "full":

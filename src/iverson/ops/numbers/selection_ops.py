@@ -28,7 +28,7 @@ TAKEN_APART = frozenset(("selected", "values_held", "where_held"))
 
 
 def begins(op: Op, params: Params) -> bool:
-    """True if the result of an op may be a deferred selection although no operand is one."""
+    """True if the result of an op may be a deferred selection (`Bracket`) although no operand is one."""
     return op.name in ("bracket", "overwritten") or params.get("held", op.name == "unpack")
 
 
@@ -47,7 +47,7 @@ def has_nan(x: NDArray) -> bool:
 
 @derived
 def nan_at(x: Value, t: Value) -> Any:
-    """t, and nan where x is nan: a choice among numbers has no derivative at a nan, which it lets through."""
+    """t, but nan where x is nan: a choice among numbers lets a nan through, and has no derivative there."""
     value = value_of(x, x)
     if is_strided(value) and not has_nan(value):
         return t
@@ -57,7 +57,7 @@ def nan_at(x: Value, t: Value) -> Any:
 
 @derived
 def or_nan(condition: Value, x: Value) -> Any:
-    """True where the condition holds or x is nan."""
+    """Mask that is True where ``condition`` holds or x is nan."""
     value = value_of(x, x)
     if is_strided(value) and not has_nan(value):
         return condition

@@ -24,9 +24,10 @@ Operands: TypeAlias = Sequence[Any]
 
 
 class Examples(NamedTuple):
-    """A call of an op on ``size`` examples; ``of`` tells which operands have the examples along axis 0.
+    """A call of an op on ``size`` examples.
 
-    level : that of the examples.
+    of : for each operand, True if it has the examples along axis 0; False if all examples share it.
+    level : the level that the examples belong to.
     """
 
     op: Op
@@ -35,13 +36,14 @@ class Examples(NamedTuple):
     level: Any = None
 
     def call(self, *args: Shaped | complex, **params: Any) -> Any:
-        """The op itself, on operands with an axis for the examples."""
+        """The result of the op on operands that have an axis for the examples where it expects one."""
         return bind(self.op, args, params)
 
     def aligned(self, F: Namespace, args: Operands, rank: int | None = None) -> list[Any]:
-        """Operands that broadcast as those of one example do: with axes of extent 1 before its own.
+        """Operands that broadcast as those of one example do.
 
-        ``rank`` is that of the largest operand of an example.
+        Axes of extent 1 are inserted behind the axis of the examples, up to ``rank``, the rank of the largest
+        operand of one example.
         """
         ranks = [len(getattr(a, "shape", ())) - b for a, b in zip(args, self.of, strict=True)]
         rank = max(ranks) if rank is None else rank
@@ -57,7 +59,7 @@ class Examples(NamedTuple):
         return [a if b else self.repeated(F, a) for a, b in zip(args, self.of, strict=True)]
 
     def repeated(self, F: Namespace, x: Shaped | complex) -> Any:
-        """An operand that is the same for all examples, with their axis."""
+        """An operand that all examples share, repeated along a new first axis."""
         x = x if hasattr(x, "shape") else np.asarray(x)
         return F.broadcast_to(x, shape=(self.size, *x.shape))
 
@@ -67,12 +69,12 @@ class Examples(NamedTuple):
 
 
 def padded(F: Namespace, x: Shaped, rank: int) -> Any:
-    """Examples of a smaller rank with axes of extent 1 before their own."""
+    """x with axes of extent 1 behind the axis of the examples, so that an example has ``rank`` axes."""
     return x if x.ndim > rank else F.expand_dims(x, axis=tuple(range(1, rank + 2 - x.ndim)))
 
 
 def rule_of(op: Op, params: Params) -> Rule | None:
-    """The rule of an op for a call with these parameters, or None where none is known."""
+    """The batching rule of an op for a call with these parameters; None if there is none."""
     if op.batch is not None:
         return op.batch
     if op.entry_map.elementwise:
@@ -81,23 +83,23 @@ def rule_of(op: Op, params: Params) -> Rule | None:
 
 
 def broadcasting(F: Namespace, examples: Examples, *args: Shaped | complex, **params: Any) -> Any:
-    """Elementwise: the operands of one example broadcast against each other."""
+    """Batching rule of elementwise ops: the operands of one example broadcast against each other."""
     return bind(examples.op, tuple(examples.aligned(F, args)) if len(args) > 1 else args, params)
 
 
 def leading(F: Namespace, examples: Examples, *args: Shaped | complex, **params: Any) -> Any:
-    """For an op on the last axes: the axis of the examples is one more axis before these."""
+    """Batching rule of an op on the last axes: the axis of the examples is one more axis before these."""
     return examples.call(*examples.each(F, args), **params)
 
 
 def with_axes(F: Namespace, examples: Examples, *args: Shaped | complex, **params: Any) -> Any:
-    """For an op whose parameters count axes: they count the axis of the examples too."""
+    """Batching rule of an op whose parameters count axes: they count the axis of the examples too."""
     operands = args if len(args) == 1 else examples.each(F, args)
     return bind(examples.op, tuple(operands), batch_params(params, examples.size))
 
 
 def next_axis(axis: int | Shape, _size: int = 0) -> Any:
-    """Axes of one example as axes of the batch."""
+    """Axes of one example as axes of the batch: each number plus 1."""
     return axis + 1 if isinstance(axis, int) else tuple(map((1).__add__, axis))
 
 
@@ -111,7 +113,7 @@ _SHIFTS: dict[str, Any] = {
 
 
 def batch_params(params: Params, size: int) -> dict[str, Any]:
-    """Parameters of one example's call as those of the batch's."""
+    """Parameters for a call on the batch: axes, shapes and keys of one example get one more axis."""
     shifted = dict(params)
     for name, value in params.items():
         if name in _SHIFTS:
@@ -122,7 +124,10 @@ def batch_params(params: Params, size: int) -> dict[str, Any]:
 def behind_first(
     F: Namespace, examples: Examples, *args: Shaped | complex, alike: int = 0, **params: Any
 ) -> Any:
-    """For an op along the first axis: examples are on the second. All share the last ``alike`` operands."""
+    """Batching rule of an op along the first axis: the examples are put on the second axis.
+
+    alike : the number of last operands, which all examples share.
+    """
     count = len(args) - alike
     transposed = [F.permute_dims(x, axes=_exchanged(x.ndim)) for x in examples.each(F, args)[:count]]
     out = examples.call(*transposed, *args[count:], **params)
@@ -130,17 +135,18 @@ def behind_first(
 
 
 def _exchanged(ndim: int) -> Shape:
+    """The permutation that exchanges the first two axes."""
     return (1, 0, *range(2, ndim))
 
 
 def beside(F: Namespace, x: Value) -> Any:
-    """The matrices of a batch with their columns beside each other, as one matrix."""
+    """One matrix with the columns of all matrices of a batch beside each other."""
     count, rows, columns = x.shape
     return F.reshape(F.permute_dims(x, axes=(1, 0, 2)), shape=(rows, count * columns))
 
 
 def apart(F: Namespace, x: Value, size: int, columns: int) -> Any:
-    """The batch of matrices with so many columns that are beside each other in one matrix."""
+    """Batch of ``size`` matrices, of ``columns`` columns, from one matrix with all columns (see `beside`)."""
     matrices = F.reshape(x, shape=(x.shape[0], size, columns))
     return F.permute_dims(matrices, axes=(1, 0, 2))
 
@@ -148,7 +154,7 @@ def apart(F: Namespace, x: Value, size: int, columns: int) -> Any:
 def by_matrix(
     F: Namespace, examples: Examples, call: Callable[[Value, Value], Value], a: Value, b: Value
 ) -> Any:
-    """call(a, b) for each example; once for all that share the matrix a, columns of b side by side."""
+    """Results of ``call(a, b)`` for each example; one call, with all columns of b, if all share a."""
     if examples.alike(0) and a.ndim == 2 and b.ndim == 3:
         return apart(F, call(a, beside(F, b)), examples.size, b.shape[2])
     return call(*examples.aligned(F, (a, b)))
@@ -165,7 +171,7 @@ def one_by_one(F: Namespace, examples: Examples, *args: Shaped | complex, **para
 
 
 def _none(examples: Examples, args: Operands, params: Params) -> Any:
-    """The results for no examples."""
+    """Empty results, for a batch without examples."""
     of = [Aval(a.shape[1:], a.dtype) if b else a for a, b in zip(args, examples.of, strict=True)]
     avals = examples.op.infer(*of, **params)
     results = [
@@ -175,7 +181,7 @@ def _none(examples: Examples, args: Operands, params: Params) -> Any:
 
 
 def _at(F: Namespace, k: int, examples: Examples, args: Operands) -> list[Any]:
-    """The operands of one example."""
+    """The operands of example ``k``."""
     return [
         F.index_basic(a, key=(k, *(canonical_slice(slice(None), n) for n in a.shape[1:]))) if b else a
         for a, b in zip(args, examples.of, strict=True)

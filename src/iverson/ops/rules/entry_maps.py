@@ -32,7 +32,7 @@ class Entrywise(EntryMap):
     """An entry of the result depends on the same entry of each input, up to broadcasting."""
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The same entry."""
+        """Relation to the same entry, up to broadcasting."""
         return Relation.aligned(call.out.shape, call.inputs[i].shape)
 
 
@@ -42,7 +42,10 @@ class Copied(EntryMap):
     indexed = True
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The relation that the op itself shows on numbers from 1 in place of entries; 0 is no entry."""
+        """Relation that the op itself shows when it runs on entries numbered from 1; 0 stands for no entry.
+
+        It is the relation of everything to everything if operands with positions are not known.
+        """
         linear = {k for group in call.op.groups(len(call.inputs)) for k in group} or {0}
         numbers: list[Any] = []
         for k, x in enumerate(call.inputs):
@@ -60,11 +63,12 @@ class Copied(EntryMap):
 
 
 class Elementwise(Entrywise):
-    """Entry by entry; operands of other shapes are broadcast.
+    """Entry map of elementwise ops; operands of other shapes are broadcast.
 
-    computed : whether the body makes entries of the result from those of the operands: not of an op that says
-        which entries its result has.
-    selects : whether the op's derivative is a selection. Values stored on a pattern cannot be one: the entire
+    keeps_zeros : see `EntryMap`.
+    computed : True if the body computes entries of the result from those of the operands; False for an op
+        that says which entries its result has.
+    selects : True if the op's derivative is a selection. Values stored on a pattern cannot be one: the entire
         cotangent of a dense operand is computed, even where only part of it is read.
     """
 
@@ -78,7 +82,7 @@ class Elementwise(Entrywise):
     def demand(
         self, op: Op, demands: Sequence[Entries], inputs: Facts, out: Shaped, _params: Params
     ) -> Entries:
-        """An entry is demanded if that entry of an input is, unless a factor of it is certainly zero."""
+        """The entries at which an input is demanded, unless a factor is certainly zero there."""
         shape = out.shape
         stored_demand = _where_stored(demands, inputs, out)
         if stored_demand is not None:
@@ -100,7 +104,7 @@ class Elementwise(Entrywise):
     def support(
         self, _op: Op, where: Entries, i: int, inputs: Facts, out: Shaped, _params: Params
     ) -> Entries:
-        """The same entries; of a broadcast input, those that entries of a box are broadcast from."""
+        """The same entries; for an input that was broadcast, those from which entries of a box come."""
         input_shape = getattr(inputs[i], "shape", ())
         if input_shape == out.shape or where is NOTHING:
             return where
@@ -108,7 +112,7 @@ class Elementwise(Entrywise):
 
 
 def _broadcast(need: Entries, shape: Shape, out: Shape) -> Entries:
-    """The entries that demanded entries of an operand of this shape are broadcast to."""
+    """Entries of the result, of shape ``out``, to which demanded ones of an operand are broadcast."""
     if shape == out or need is NOTHING:
         return need
     if isinstance(need, Box):
@@ -118,9 +122,9 @@ def _broadcast(need: Entries, shape: Shape, out: Shape) -> Entries:
 
 
 def _one_pattern(demands: Sequence[Entries], inputs: Facts, shape: Shape) -> Entries | None:
-    """The demand on operands of the result's shape, if it is all on one pattern and no support is a box.
+    """Demand on operands of the result's shape, if all is on one pattern and no support is a box; else None.
 
-    Then the supports of factors do not bound it further. Else None.
+    In this case the supports of factors do not bound it further.
     """
     demand: Stored | None = None
     for need, x in zip(demands, inputs, strict=True):
@@ -138,8 +142,8 @@ def _one_pattern(demands: Sequence[Entries], inputs: Facts, shape: Shape) -> Ent
 def _where_stored(demands: Sequence[Entries], inputs: Facts, out: Shaped) -> Entries | None:
     """The entries that the result stores, if each demand is the whole pattern of an operand of its shape.
 
-    The result is 0 elsewhere, whatever the operands store. If one operand alone is demanded and it stores no
-    more entries than the result, its demand. None where a demand is anything else.
+    The result is 0 elsewhere, whatever the operands store. If only one operand is demanded, and it stores no
+    more entries than the result, it is the demand on this operand. None if a demand is anything else.
     """
     pattern = getattr(out.support if type(out) is Aval else out, "pattern", None)
     if pattern is None or pattern.ndim != len(out.shape) or type(pattern) is PatternSymbol:
@@ -171,9 +175,9 @@ def union_of_symbols(demands: Sequence[Entries], shape: Shape) -> Entries | None
 
 
 def _within_boxes(op: Op, k: int, need: Entries, inputs: Facts, shape: Shape) -> Entries:
-    """The result's entries that depend on demanded ones of input k, within the boxes of factors.
+    """Entries of the result that depend on demanded ones of input ``k``, within the boxes that bound factors.
 
-    The op is zero outside these boxes.
+    The op is zero outside of these boxes.
     """
     entries = _broadcast(need, getattr(inputs[k], "shape", ()), shape)
     for group in op.groups(len(inputs)) if entries is not NOTHING else ():
@@ -185,7 +189,10 @@ def _within_boxes(op: Op, k: int, need: Entries, inputs: Facts, shape: Shape) ->
 
 
 def _at_factors(op: Op, demands: Sequence[Entries], inputs: Facts, shape: Shape) -> Entries | None:
-    """The patterns of sparse factors, in demanded boxes: the op is zero where one of its groups is."""
+    """Entries of the result that depend on demanded ones, on the patterns of sparse factors.
+
+    The op is zero where a factor is. The result is None if no input is sparse or no pattern is worth using.
+    """
     patterns = {k: x.support.pattern for k, x in enumerate(inputs) if _is_stored(x)}
     if not patterns:
         return None
@@ -227,7 +234,11 @@ def _is_stored(x: Shaped | complex) -> bool:
 
 
 class Moved(Copied):
-    """Each entry of the result is one of input 0, or zero; ``image`` is the region that a region moves to."""
+    """Entry map of an op that moves entries: each entry of the result is one of input 0, or zero.
+
+    image : ``image(region, shape, *others, **params)``, the region that a region of input 0 moves to.
+    partial : see `EntryMap`.
+    """
 
     moves = True
     by_moving = True
@@ -243,7 +254,7 @@ class Moved(Copied):
     def demand(
         self, op: Op, demands: Sequence[Entries], inputs: Facts, out: Shaped, params: Params
     ) -> Entries:
-        """Positions that demanded entries move to; all entries if indices are not known yet (in a trace)."""
+        """Positions that demanded entries move to; all entries if indices are not known (in a trace)."""
         if len(inputs) > 1:
             linear = {k for group in op.groups(len(inputs)) for k in group}
             if any(type(x) is Aval and k not in linear for k, x in enumerate(inputs)):
@@ -264,10 +275,10 @@ class Moved(Copied):
 
 
 class Batchwise(EntryMap):
-    """Leading axes broadcast, and the same matrices, or vectors, are read along them.
+    """Entry map of an op on the last axes: the leading axes broadcast.
 
-    axes : the axes behind these, as in "..,.j->.j": those of each operand and of each result. Results have
-        equal positions along axes of one letter; along a dot, everything is read.
+    axes : the last axes of each operand and of each result, as in "..,.j->.j". Results have equal positions
+        along axes of one letter; along a dot, everything is read.
 
     >>> a, b = np.ones((2, 2)), np.ones((2, 3))
     >>> Batchwise("..,.j->.j").relation(Call(None, [a, b], b, {}), 1).matrix().nnz
@@ -279,14 +290,17 @@ class Batchwise(EntryMap):
         self._inputs, self._results = inputs.split(","), results.split(",")
 
     def relation(self, call: Call, i: int) -> Relation:
-        """By the letters of the axes."""
+        """Relation by the letters of the axes (`relation_by_letters`)."""
         return relation_by_letters(
             call.out.shape, call.inputs[i].shape, self._results[call.result], self._inputs[i]
         )
 
 
 def relation_by_letters(out: Shape, into: Shape, out_letters: str, in_letters: str) -> Relation:
-    """Leading axes broadcast; along the last ones, equal positions where both are of one letter."""
+    """Relation whose leading axes broadcast; along last axes with the same letter, positions are equal.
+
+    out_letters, in_letters : a letter, or a dot, for each last axis of the result and of the input.
+    """
     first, start = len(out) - len(out_letters), len(into) - len(in_letters)
     factors = [
         same(first + k, start + in_letters.index(c))
@@ -300,10 +314,11 @@ _STORED_OR_NOTHING = frozenset((Stored, type(NOTHING)))
 
 
 def moved(op: Op, demands: Sequence[Entries], inputs: Facts, out: Shaped, params: Params) -> Entries:
-    """Positions that an op which moves entries moves those of demanded patterns to.
+    """Positions to which an op that moves entries moves those of demanded patterns.
 
-    They are the entries that the result stores, if the demand is all that the operands store. Otherwise the
-    op moves values on the demanded patterns, and the pattern of its result is the answer.
+    If the demand is all that the operands store, these are the entries that the result stores. Otherwise the
+    op moves values on the demanded patterns, and the pattern of its result is the answer. It is every entry
+    if no demand is a pattern or the result is not on one.
     """
     patterns = [need.pattern for need in demands if isinstance(need, Stored)]
     if not patterns or not _STORED_OR_NOTHING.issuperset(map(type, demands)):
@@ -341,7 +356,7 @@ def moved(op: Op, demands: Sequence[Entries], inputs: Facts, out: Shaped, params
 
 
 class Same(Moved):
-    """The result has the entries of its input, in whatever layout."""
+    """Entry map of an op that only changes the layout: the result has the entries of its input."""
 
     moves = by_moving = False
 
@@ -351,27 +366,27 @@ class Same(Moved):
     def demand(
         self, _op: Op, demands: Sequence[Entries], _inputs: Facts, _out: Shaped, _params: Params
     ) -> Entries:
-        """The same entries."""
+        """The demanded entries."""
         return demands[0]
 
     def support(
         self, _op: Op, where: Entries, _i: int, _inputs: Facts, _out: Shaped, _params: Params
     ) -> Entries:
-        """The same entries."""
+        """The entries in ``where``."""
         return where
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The same entry."""
+        """Relation to the same entry."""
         return Relation.aligned(call.out.shape, call.inputs[i].shape)
 
 
 class Reduced(EntryMap):
-    """An entry of the result depends on the line of input 0 that is reduced to it, along ``axis``."""
+    """Entry map of a reduction: an entry depends on the line of input 0 that is reduced to it."""
 
     def demand(
         self, _op: Op, demands: Sequence[Entries], inputs: Facts, _out: Shaped, params: Params
     ) -> Entries:
-        """The box of the entries that the lines through a demanded box are reduced to."""
+        """The box of the entries to which the lines through a demanded box are reduced; else all entries."""
         need = demands[0]
         if not isinstance(need, Box):
             return need if need is NOTHING else FULL
@@ -384,7 +399,7 @@ class Reduced(EntryMap):
     def support(
         self, _op: Op, where: Entries, _i: int, inputs: Facts, _out: Shaped, params: Params
     ) -> Entries:
-        """All entries of these lines."""
+        """All entries of the lines that are reduced to entries of a box; else all entries."""
         if not isinstance(where, Box):
             return where if where is NOTHING else FULL
         axis, keepdims = params["axis"], params["keepdims"]
@@ -392,7 +407,7 @@ class Reduced(EntryMap):
         return Box(region.along(axis, inputs[0].shape))
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The line that is reduced."""
+        """Relation to the line that is reduced to the entry."""
         axis, into = call.params["axis"], call.inputs[i].shape
         remaining = [k for k in range(len(into)) if k not in axis]
         out_axes = remaining if call.params["keepdims"] else range(len(remaining))
@@ -400,12 +415,15 @@ class Reduced(EntryMap):
 
 
 class Along(EntryMap):
-    """Entries of a line along ``axis`` (or ``axes``) depend on that line; shapes agree on the other axes."""
+    """Entry map of an op along lines: an entry depends on its line along ``axis`` (or ``axes``).
+
+    Shapes agree on the other axes.
+    """
 
     def demand(
         self, _op: Op, demands: Sequence[Entries], inputs: Facts, out: Shaped, params: Params
     ) -> Entries:
-        """The lines that demanded entries are in."""
+        """The lines through demanded boxes, as a box; all entries for other demands."""
         needs = [need for need in demands if need is not NOTHING]
         if not all(isinstance(need, Box) for need in needs):
             return FULL
@@ -414,7 +432,7 @@ class Along(EntryMap):
     def support(
         self, _op: Op, where: Entries, i: int, inputs: Facts, _out: Shaped, params: Params
     ) -> Entries:
-        """The lines that the entries are in."""
+        """The lines through the entries of a box; else all entries."""
         if not isinstance(where, Box):
             return where if where is NOTHING else FULL
         return Box(self.read(where.region, inputs[i].shape, params))
@@ -428,7 +446,7 @@ class Along(EntryMap):
         return region.along(_axes(params), shape)
 
     def relation(self, call: Call, i: int) -> Relation:
-        """The line that the entry is in."""
+        """Relation to the line that the entry is in."""
         axes, into = _axes(call.params), call.inputs[i].shape
         other_axes = [same(k, k) for k in range(len(into)) if k not in axes]
         return Relation.of(call.out.shape, into, *other_axes, *self.within_lines(call.params))
@@ -439,7 +457,7 @@ class Along(EntryMap):
 
 
 class Scanned(Along):
-    """Entries of a line depend on those before them (with ``reverse``, behind them) and on themselves."""
+    """Entry map of a scan: an entry of a line depends on itself and on those before it (or behind it)."""
 
     def reached(self, region: Region, shape: Shape, params: Params) -> Region:
         """The entries of each line from its first demanded entry on."""
@@ -458,6 +476,7 @@ class Scanned(Along):
 
 
 def _axes(params: Params) -> Shape:
+    """The parameter ``axes`` or ``axis`` of a call, as a tuple."""
     if "axes" in params:
         return params["axes"]  # type: ignore[no-any-return]
     axis = params["axis"]

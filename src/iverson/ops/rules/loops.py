@@ -39,17 +39,23 @@ Loops = Callable[..., Any]
 
 
 def elementwise(function: Loops) -> Loops:
-    """``function(F, *entries)`` of the operands' entries; they broadcast."""
+    """Function that builds loops, as a tensor expression, of ``function(F, *entries)``; operands
+    broadcast.
+    """
     return lambda T, aval, *xs: over(T, aval, partial(function, T.F), *xs)
 
 
 def series(function: Loops, orders: int) -> Loops:
-    """``function(F, *orders, *entries)`` in double precision; a sum over terms where it returns a `Total`.
+    """Function that builds loops of ``function(F, *orders, *entries)`` in double precision.
 
-    Orders that are arrays have no loops.
+    If ``function`` gives a `Total`, they are a sum over its terms. There are no loops (None) if orders are
+    arrays.
+
+    orders : the number of first operands that are orders.
     """
 
     def build(T: Language, aval: Aval, *operands: Any) -> Any:
+        """The tensor expression of the result; None if an order is an array."""
         if any(hasattr(n, "shape") for n in operands[:orders]):
             return None
         order_values = [int(n) for n in operands[:orders]]
@@ -92,12 +98,12 @@ def add_n(T: Language, *xs: Indexed) -> Any:
 
 
 def _reduced(kind: str, x: Indexed, axis: Shape) -> Any:
-    """A reduction that keeps its axes with extent 1."""
+    """Reduction of the given kind ("max", "sum") that keeps its axes with extent 1."""
     return reduction(kind)(x, axis=axis, keepdims=True)
 
 
 def _exponentials(T: Language, x: Indexed, axis: Shape) -> tuple[Any, Any, Any]:
-    """x less its maximum along some axes, exp of that, and the sum of these."""
+    """Three tensors: x minus its maximum along the axes, exp of that, and the sum of exp along the axes."""
     top = _reduced("max", x, axis)
     shifted = over(T, x, lambda v, m: v - m, x, top)
     powers = over(T, x, lambda v, m: T.F.exp(v - m), x, top)
@@ -127,7 +133,10 @@ def logsumexp(T: Language, aval: Aval, x: Indexed, *, axis: Shape, keepdims: boo
 
 
 def _put_back(i: Index, places: Sequence[int], rank: int) -> tuple[Any, ...]:
-    """The index in an array that keeps its reduced axes."""
+    """The index in an array whose reduced axes have extent 1, from an index without these.
+
+    places : the axes that are not reduced.
+    """
     at = dict(zip(places, i, strict=True))
     return tuple(at.get(k, 0) for k in range(rank))
 
@@ -144,6 +153,7 @@ def softmax_error(T: Language, aval: Aval, x: Indexed, classes: Indexed, *, axis
 
 
 def cross_entropy(T: Language, aval: Aval, x: Indexed, classes: Indexed, *, axis: int, reduction: str) -> Any:
+    """Losses by way of the exponentials, per example or summed up as ``reduction`` says."""
     shifted, _, total = _exponentials(T, x, (axis,))
     rank = len(x.shape)
     shape = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
@@ -166,9 +176,9 @@ def cross_entropy(T: Language, aval: Aval, x: Indexed, classes: Indexed, *, axis
 
 
 def _within(T: Language, i: Index, key: Key, extents: Shape) -> tuple[list[Any], tuple[Any, ...]]:
-    """The conditions that a basic key reads entry i of an array, and the entry's index in the key's result.
+    """Conditions under which a basic key reads entry ``i`` of an array, and its index in the result.
 
-    extents : of the result of the key.
+    extents : the shape of the key's result.
     """
     inside: list[Any] = []
     at: list[Any] = []
@@ -190,6 +200,7 @@ def _within(T: Language, i: Index, key: Key, extents: Shape) -> tuple[list[Any],
 
 
 def _all_of(T: Language, conditions: Sequence[Expr]) -> Any:
+    """The conjunction of the conditions."""
     condition = conditions[0]
     for c in conditions[1:]:
         condition = T.F.logical_and(condition, c)
@@ -197,11 +208,12 @@ def _all_of(T: Language, conditions: Sequence[Expr]) -> Any:
 
 
 def _is_basic(key: Key) -> bool:
+    """True if all items of the key are None, integers or slices."""
     return all(item is None or isinstance(item, int | slice) for item in key)
 
 
 def embed(T: Language, g: Indexed, *, key: Key, shape: Shape, held: bool = False) -> Any:
-    """Zeros but for the entries that a basic key reads, which are those of g."""
+    """Zeros, with g at the entries that a basic key reads."""
 
     def entry(*i: Expr) -> Any:
         inside, at = _within(T, i, key, g.shape)
@@ -211,7 +223,7 @@ def embed(T: Language, g: Indexed, *, key: Key, shape: Shape, held: bool = False
 
 
 def index_put(T: Language, aval: Aval, x: Indexed, v: TensorOperand, *, key: Key) -> Any:
-    """x, but for the entries that a basic key reads, which are those of v."""
+    """x, with v at the entries that a basic key reads; None for other keys."""
     if not _is_basic(key):
         return None
     extents = key_shape(key, aval.shape)
@@ -225,7 +237,7 @@ def index_put(T: Language, aval: Aval, x: Indexed, v: TensorOperand, *, key: Key
 
 
 def overwritten(T: Language, aval: Aval, x: Indexed, *, key: Key) -> Any:
-    """x, but for the entries that a basic key reads, which are zeros."""
+    """x, with zeros at the entries that a basic key reads; None for other keys."""
     if not _is_basic(key):
         return None
     extents = key_shape(key, aval.shape)
@@ -238,7 +250,7 @@ def overwritten(T: Language, aval: Aval, x: Indexed, *, key: Key) -> Any:
 
 
 def diag_embed(T: Language, x: Indexed, *, offset: int, shape: Shape) -> Any:
-    """Zeros but for a diagonal."""
+    """Zeros, with x on the diagonal ``offset``."""
     first = max(-offset, 0)
 
     def entry(*i: Expr) -> Any:
@@ -253,7 +265,7 @@ def diag_embed(T: Language, x: Indexed, *, offset: int, shape: Shape) -> Any:
 def scatter_add(
     T: Language, _aval: Shaped, g: Indexed, *indices: Indexed, axes: Shape, shape: Shape, held: bool = False
 ) -> Any:
-    """Zeros to which slices of g are added at the places that index arrays name."""
+    """Array of ``shape`` with the slices of g added at the places that index arrays name on ``axes``."""
     lead = len(g.shape) - (len(shape) - len(axes))
 
     def point(*i: Expr) -> Any:
@@ -265,7 +277,7 @@ def scatter_add(
 
 
 def linear_convolution(T: Language, aval: Aval, a: Indexed, b: Indexed, *, mode: str) -> Any:
-    """The sum of short[k] long[i - k] over k; where all of short is over long, if ``mode`` is "valid"."""
+    """Sum of short[k] long[i - k] over k; with ``mode`` "valid", only where all of short overlaps long."""
     short, long = sorted((a, b), key=lambda x: x.shape[0])
     count = long.shape[0]
     first = 0 if mode == "full" else short.shape[0] - 1
@@ -283,7 +295,10 @@ def linear_convolution(T: Language, aval: Aval, a: Indexed, b: Indexed, *, mode:
 
 
 def truth(kind: str) -> Loops:
-    """Loops of `all` and `any`: True if the least, or the largest, entry is not 0."""
+    """Function that builds loops of `all` (``kind`` "min") or `any` ("max").
+
+    The result is True if the least, or the largest, truth value is True.
+    """
 
     def build(T: Language, _aval: Shaped, x: Indexed, *, axis: Shape, keepdims: bool) -> Any:
         true = over(T, Aval(x.shape, dtypes.bool), lambda v: v != 0, x)
@@ -331,7 +346,7 @@ def extremum_shares(T: Language, aval: Aval, x: Indexed, *, axis: Shape, largest
 
 
 def extremum(kind: str) -> Loops:
-    """The place of an extremum: "argmax" or "argmin"."""
+    """Function that builds loops of "argmax" or "argmin": the position of the extremum."""
 
     def build(T: Language, aval: Aval, x: Indexed, *, axis: int | None, keepdims: bool) -> Any:
         if x.dtype.kind == "c":
@@ -350,7 +365,7 @@ def extremum(kind: str) -> Loops:
 
 
 def _flat(T: Language, x: Indexed) -> Any:
-    """The entries of an array, one after the other."""
+    """The entries of x as a vector, in row-major order."""
 
     def entry(i: Expr) -> Any:
         at = [i // prod(x.shape[k + 1 :]) % n for k, n in enumerate(x.shape)]
@@ -367,7 +382,7 @@ def segment_max(T: Language, _aval: Shaped, x: Indexed, ids: Indexed, *, count: 
 
 
 def _combined(T: Language, kind: str, x: Indexed, ids: Indexed, count: int) -> Any:
-    """For each segment, its slices combined."""
+    """For each of ``count`` segments, its slices combined by ``kind`` ("max", "sum")."""
 
     def point(e: Expr, *rest: Expr) -> Any:
         return (ids[e], *rest), x[(e, *rest)]
@@ -376,7 +391,7 @@ def _combined(T: Language, kind: str, x: Indexed, ids: Indexed, count: int) -> A
 
 
 def _repeated(T: Language, aval: Aval, x: Indexed, ids: Indexed) -> Any:
-    """For each slice, the slice of its segment."""
+    """For each slice, the slice of x that belongs to its segment."""
     return T.compute(aval.shape, lambda e, *rest: x[(ids[e], *rest)])
 
 

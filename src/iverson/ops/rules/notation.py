@@ -63,7 +63,7 @@ TensorOperand: TypeAlias = Indexed | complex
 
 
 def lazy_te(build: Notation) -> Notation:
-    """An op's ``te``: ``build(T, *placeholders, **params)`` with the language handed in."""
+    """The ``te`` of an op from ``build(T, *placeholders, **params)``; T, the language, is imported late."""
 
     def te(*xs: Indexed, **params: Any) -> Any:
         from iverson import te as language
@@ -74,7 +74,7 @@ def lazy_te(build: Notation) -> Notation:
 
 
 def elementwise(name: str) -> Notation:
-    """An elementwise function over operands that broadcast."""
+    """The ``te`` of the elementwise function ``name``; operands broadcast."""
 
     def build(T: Language, *xs: Indexed) -> Any:
         shape = broadcast_shapes(name, *(x.shape for x in xs))
@@ -85,12 +85,12 @@ def elementwise(name: str) -> Notation:
 
 
 def over(T: Language, like: Shaped, function: Callable[..., Expr | complex], *operands: TensorOperand) -> Any:
-    """A function of the entries of operands at one place, of like's shape and dtype; operands broadcast."""
+    """Tensor with the shape and dtype of ``like``: ``function`` of entries of operands, which broadcast."""
     return T.compute(like.shape, lambda *i: function(*(read(x, i) for x in operands)), dtype=like.dtype)
 
 
 def read(x: Any, i: Index) -> Any:
-    """The entry of an operand, or a number as it is, for entry i of a result that it is broadcast to."""
+    """Entry of an operand for entry i of a result to which it is broadcast; a number is returned itself."""
     return x[stretched_index(x.shape, i)] if hasattr(x, "shape") else x
 
 
@@ -101,7 +101,7 @@ def stretched_index(shape: Shape, i: Index) -> tuple[Any, ...]:
 
 
 def reduction(kind: str) -> Notation:
-    """A reduction over a normalised tuple of axes."""
+    """The ``te`` of a reduction of the given kind ("sum", "max") over a normalised tuple of axes."""
 
     def build(T: Language, x: Indexed, *, axis: Shape, keepdims: bool) -> Any:
         outer_axes = [k for k in range(len(x.shape)) if k not in axis]
@@ -120,7 +120,11 @@ def reduction(kind: str) -> Notation:
 
 
 def moved(shape_of: Callable[..., Shape], source: Callable[..., Index]) -> Notation:
-    """An op that only moves entries: entry i of the result is x at ``source(x.shape, i, **params)``."""
+    """The ``te`` of an op that only moves entries.
+
+    shape_of : ``shape_of(x.shape, **params)``, the shape of the result.
+    source : ``source(x.shape, i, **params)``, the index in x of entry i of the result.
+    """
 
     def build(T: Language, x: Indexed, **params: Any) -> Any:
         shape = shape_of(x.shape, **params)
@@ -130,7 +134,10 @@ def moved(shape_of: Callable[..., Shape], source: Callable[..., Index]) -> Notat
 
 
 def complete(op: Op) -> Op:
-    """An op said in index notation without a vjp gets the derived one, and the derived jvp."""
+    """The op with a vjp and jvp derived from its index notation.
+
+    It is unchanged if it has a vjp, is linear or has no notation.
+    """
     if op.te is None or op.vjp or op.linear_in:
         return op
 
@@ -155,6 +162,7 @@ def complete(op: Op) -> Op:
 
 
 def _positional(function: Notation) -> list[str]:
+    """Names of the positional parameters of a ``te``."""
     import inspect
 
     return [

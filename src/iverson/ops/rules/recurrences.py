@@ -23,13 +23,13 @@ Recurrence = Callable[[int], Any]
 
 
 class Indexed(Protocol):
-    """Coefficients by their order."""
+    """Object whose item k is the coefficient of order k, or something made of it."""
 
     def __getitem__(self, k: int, /) -> Any: ...
 
 
 class Coefficients(Protocol):
-    """A series, by its coefficients."""
+    """A Taylor series; item k is its coefficient of order k."""
 
     def __getitem__(self, k: int, /) -> Any:
         """Coefficient k; None where it is zero. A number that is no array may be coefficient 0."""
@@ -38,21 +38,24 @@ class Coefficients(Protocol):
         """The sum of product(self[j], other[k - j]) over j from 1 to k; None for zero."""
 
     def summed(self, term: Value, k: int) -> Any:
-        """A term of coefficient k that is no product of two coefficients; summed where coefficient k is."""
+        """The part of coefficient k that comes from ``term``, which is no product of two coefficients.
+
+        It is summed as coefficient k is.
+        """
 
     def power(self, exponent: int, k: int) -> Any:
-        """Coefficient k of a power with a whole exponent above 0, by products."""
+        """Coefficient k of the series to the power ``exponent``, a whole number above 0, by products."""
 
 
 def minus(F: Namespace, a: Coefficient, b: Coefficient) -> Any:
-    """a - b, where either may be None for zero."""
+    """The difference a - b, in which None stands for zero; None if both are None."""
     if b is None:
         return a
     return F.negative(b) if a is None else F.subtract(a, b)
 
 
 def divide(F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients) -> Recurrence:
-    """a = b y: y_k = (a_k - sum of b_j y_{k-j} over j > 0) / b_0."""
+    """Recurrence of y = a / b: y_k = (a_k - sum of b_j y_{k-j} over j > 0) / b_0."""
 
     def coefficient(k: int) -> Any:
         if k == 0:
@@ -64,7 +67,7 @@ def divide(F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients) -> R
 
 
 def reciprocal(F: Namespace, y: Coefficients, x: Coefficients) -> Recurrence:
-    """x y = 1: y_k = -y_0 times the sum of x_j y_{k-j} over j > 0."""
+    """Recurrence of y = 1 / x: y_k = -y_0 times the sum of x_j y_{k-j} over j > 0."""
 
     def coefficient(k: int) -> Any:
         if k == 0:
@@ -80,11 +83,11 @@ _LARGE = 1 << 12
 
 
 def power(F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients) -> Any:
-    """a^r for a number r: products if it is whole and positive, else y' a = r a' y.
+    """Recurrence of y = a^r for a number r = b_0; NotImplemented for exponents that are arrays.
 
-    So y_k = sum of ((r + 1) j / k - 1) a_j y_{k-j} over j > 0, over a_0. Where a_0 is zero, it is what nested
-    derivatives give: 0 or inf, as the power a_0^(r - k) is. Exponents that are arrays follow from forward
-    mode.
+    If r is whole and positive, the coefficients are those of products. Else y' a = r a' y gives y_k = sum of
+    ((r + 1) j / k - 1) a_j y_{k-j} over j > 0, divided by a_0. Where a_0 is zero, y_k is what nested
+    derivatives give: 0 or inf, as the power a_0^(r - k) is.
     """
     r = b[0]
     if not isinstance(r, int | float) or isinstance(r, bool):
@@ -113,12 +116,12 @@ def power(F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients) -> An
 
 
 def weighted(F: Namespace, a: Coefficients, y: Coefficients, k: int, r: float) -> Any:
-    """The sum of ((r + 1) j / k - 1) a_j y_{k-j} over j > 0."""
+    """The sum of ((r + 1) j / k - 1) a_j y_{k-j} over j from 1 to k; None for zero."""
     return a.convolved(_Weighted(F, y, k, r), k, lambda x, pair: F.multiply(F.multiply(x, pair[1]), pair[0]))
 
 
 class _Weighted:
-    """The coefficients of y, each with the factor that it has in `weighted`."""
+    """Coefficients of y in pairs with the factor that each has in `weighted`."""
 
     def __init__(self, F: Namespace, y: Coefficients, k: int, r: float) -> None:
         self._y, self._k, self._r = y, k, r
@@ -129,7 +132,7 @@ class _Weighted:
 
 
 def _at_zero(F: Namespace, a: Coefficients, r: float, k: int) -> Any:
-    """Coefficient k of (a_1 t)^r, by the power of a_0, which is zero."""
+    """Coefficient k of (a_0 + a_1 t)^r where a_0 is zero: binomial(r, k) a_0^(r - k) a_1^k."""
     first, slope = a[0], a[1]
     if slope is None:
         return F.multiply(first, 0.0)
@@ -141,7 +144,7 @@ def _at_zero(F: Namespace, a: Coefficients, r: float, k: int) -> Any:
 
 
 def solution(call: Callable[..., Value]) -> Callable[..., Recurrence]:
-    """The rule of x with A x = b, where ``call(F, a, b, **params)`` is the op.
+    """Taylor rule of an op that gives x with A x = b, where ``call(F, a, b, **params)`` calls the op.
 
     x_k solves A_0 x_k = b_k - sum of A_j x_{k-j} over j > 0.
     """
