@@ -22,7 +22,10 @@ from iverson.layouts import Packed, Strided, layout_of, support_of
 
 
 class Sum:
-    """A running sum of handles of one shape and dtype."""
+    """Running sum of cotangents: handles of one shape and dtype.
+
+    recording : True if the pass is recorded: then no term is added in place.
+    """
 
     __slots__ = ("_owned", "_pending", "_pending_bytes", "_recording")
 
@@ -48,6 +51,10 @@ class Sum:
             self._flush()
 
     def _flush(self) -> None:
+        """Add the terms that wait, and start anew from their sum.
+
+        A strided sum is kept as a buffer of its own, to which later strided terms are added in place.
+        """
         terms = self._pending if self._owned is None else [make_handle(self._owned), *self._pending]
         total = added(terms)._value
         self._pending = []
@@ -66,10 +73,10 @@ class Sum:
 
 
 def added(terms: Sequence[Handle]) -> Any:
-    """The sum of cotangents or tangents; entries in none of their supports are left out.
+    """The sum of ``terms``, cotangents or tangents, without entries that are in none of their supports.
 
-    Among boxes these are entries of the region around them that no box has; among patterns beside a box or a
-    selection, all entries outside of the supports.
+    Such entries are structurally zero in the result. Among boxes these are the entries of the region around
+    them that no box has; among patterns beside a box or a selection, all entries outside of the supports.
     """
     supports = [support_of(value_of(x)) for x in terms]
     on_pattern = [isinstance(s, Stored) for s in supports]
@@ -98,7 +105,10 @@ def added(terms: Sequence[Handle]) -> Any:
 
 
 def _box_of(term: Handle) -> Region | None:
-    """The region of a cotangent that is zero elsewhere, now and in derivatives; None of a selection."""
+    """The region outside of which a cotangent is zero, also in its derivatives; None if no such box is known.
+
+    It is None for a selection too.
+    """
     value, node = term._value, term._node
     if type(value) is Strided or may_select(term):
         return None

@@ -37,6 +37,7 @@ _accumulating = locks.lock()
 
 
 def _as_tuple(value: T | Sequence[T]) -> tuple[Any, ...]:
+    """A list or tuple as a tuple; a single value as a tuple of one."""
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
@@ -59,7 +60,13 @@ def _operand(value: Operand, operation: str, argument: str) -> Any:
 def seeds_for(
     outputs: Sequence[Any], cotangents: Sequence[CotangentLike | None], operation: str, argument: str
 ) -> list[tuple[tuple[Node, int], Any]]:
-    """Pairs of a tracked output and its cotangent; None stands for 1 where the output is one real number."""
+    """Pairs of the slot (node, result number) of each tracked output and the handle of its cotangent.
+
+    Outputs that are not tracked, and cotangents that are constant zeros, are left out.
+
+    cotangents : one for each output; None stands for 1 if the output is one real number.
+    operation, argument : names for errors.
+    """
     if len(outputs) != len(cotangents):
         raise ArgumentError(
             operation,
@@ -102,6 +109,7 @@ def seeds_for(
 
 def _array(ct: CotangentLike, operation: str, argument: str) -> Any:
     # A copy: the gradient may be this very array, and the caller may write into theirs.
+    """Copy of a user's cotangent as a NumPy array; raises ArgumentTypeError for an unknown dtype."""
     array = plain(ct, operation, argument).copy()
     if not dtypes.is_known(array.dtype):
         raise ArgumentTypeError(
@@ -208,7 +216,12 @@ def grad(
 
 
 def _of_unused(x: Shaped, unused: str, position: int) -> Any:
-    """Gradient in an input that the outputs do not depend on, as ``unused`` says: None, an error or zero."""
+    """Gradient in an input that the outputs do not depend on.
+
+    Depending on ``unused``, it is None ("none"), a zero ("zero"), or GradientError is raised ("error").
+
+    position : the number of the input, for the error.
+    """
     if unused == "none":
         return None
     if unused == "error":
@@ -280,6 +293,7 @@ def backward(
 
 
 def _accumulate(node: Node, index: int, ct: Handle) -> None:
+    """Add ``ct`` to the gradient of a result of ``node`` that a handle shows as ``.grad``; else nothing."""
     place = grad_slot(node, index)
     if place is None:
         return
@@ -326,7 +340,7 @@ def register_hook(x: Handle | Wrapper, hook: Callable[[Any], Any]) -> HookHandle
 
 
 def variable(value: Shaped) -> Any:
-    """A handle on the value that is a new leaf of the graph."""
+    """A handle of ``value`` that is a new leaf of the graph."""
     return make_handle(value, leaf_of(value))
 
 

@@ -24,7 +24,11 @@ Demands = tuple[Entries, ...]
 
 
 class Needs:
-    """For each node on a path from a target: the needs of its arguments and of its results' cotangents."""
+    """Demands of a pass, for each node on a path from an output to a target.
+
+    of_args : for each node, the entries that are read of the cotangent of each argument.
+    of_results : for each node, the entries that are read of the cotangent of its result; a tuple for several.
+    """
 
     __slots__ = ("of_args", "of_results")
 
@@ -32,16 +36,18 @@ class Needs:
     of_results: dict[Node | None, Any]
 
     def result(self, node: Node, index: int) -> Entries:
-        """The need of the cotangent of one result."""
+        """The entries that are read of the cotangent of result ``index`` of ``node``."""
         need: Entries | Demands = self.of_results.get(node, NOTHING)
         return need[index] if isinstance(need, tuple) else need
 
 
 def find_needs(order: list[Node], targets: Mapping[Slot, Entries], recording: bool = False) -> Needs:
-    """Needs of all nodes in ``order`` (oldest first), from the demands on the targets.
+    """Demands of all nodes in ``order`` (oldest first), from the demands on the targets.
 
-    A node's result is needed where it is a target, and where the needs of its inputs reach
-    (`iverson.autograd.plan.demanded`). While recording, only the zeros of constants are counted on.
+    Of the cotangent of a node's result, those entries are read that are demanded if it is a target, and those
+    that the demands of its inputs reach (`iverson.autograd.plan.demanded`).
+
+    recording : True if the pass is recorded: then only the zeros of constants count as zeros.
     """
     needs = Needs()
     of_args = needs.of_args = {}
@@ -90,11 +96,12 @@ _NOTHINGS = repeat(NOTHING)
 
 
 def _of(need: Any, index: int) -> Entries:
-    """The need of one of a node's results."""
+    """The demand on result ``index`` of a node, from the demand on all its results."""
     return need[index] if type(need) is tuple else need  # type: ignore[no-any-return]
 
 
 def _demanded(node: Node, demands: Demands, recording: bool) -> Any:
+    """Entries of the cotangent of a node's result that are read, from the demands on its arguments."""
     op: Any = node.op
     return plan.demanded(op, demands, known_inputs(node, recording), node.out, node.params)
 
@@ -109,7 +116,12 @@ def are_differentiated(within: Sequence[Level]) -> bool:
 
 
 def known_inputs(node: Node, recording: bool) -> list[Any]:
-    """Arguments of a node as far as they are known to last, in a pass that is recorded or is not."""
+    """Arguments of a node for the functions of `iverson.autograd.plan`: as Avals, numbers or strided arrays.
+
+    An Aval has the support of an argument only if that support lasts.
+
+    recording : True if the pass is recorded: the support of an argument with a node does not last then.
+    """
     within = levels()
     is_differentiated = bool(within) and are_differentiated(within)
     if not (recording or is_differentiated) and _AVALS.issuperset(map(type, node.args)):
@@ -132,6 +144,7 @@ def known_inputs(node: Node, recording: bool) -> list[Any]:
 
 
 def _merged(node: Node, need: Any, requested: dict[int, Entries]) -> Any:
+    """The union of the demand on a node's result(s) and the demands on its results that are targets."""
     if not node.multiple:
         return join([need, requested[0]])
     of_results = need if type(need) is tuple else (need,) * len(node.out)

@@ -31,7 +31,7 @@ _DENSE = (np.ndarray, Zero)
 
 
 def leaf_of(value: Shaped) -> Node:
-    """A new variable; of a sparse value it remembers that it is one."""
+    """A new leaf of the graph for ``value``; for a sparse value it notes the number of stored entries."""
     variable = leaf(value.shape, value.dtype)
     if isinstance(value, Sparse):
         meta_of(variable).stored = value.pattern.count
@@ -39,7 +39,7 @@ def leaf_of(value: Shaped) -> Node:
 
 
 class Watch:
-    """The ops a rule computes a sparse leaf's cotangent with: warns, once, before a dense one is made."""
+    """Namespace ``F`` for the rule of the cotangent of a sparse leaf: warns, once, before that gets dense."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -47,6 +47,7 @@ class Watch:
         self.warned = False
 
     def __getattr__(self, name: str) -> Any:
+        """Function ``name`` of ``F``; an op warns if operands are dense and the result fits the leaf."""
         function = getattr(F, name)
         op = TABLE.get(name)
         if op is None or op.multiple or self.warned:
@@ -62,11 +63,12 @@ class Watch:
         return watched
 
     def check(self, cotangent: Handle | LowRank | None) -> None:
-        """Warn if a cotangent is dense although no watched op made it so: code around the ops did."""
+        """Warn if a rule has returned a dense cotangent that no watched op has made."""
         if type(getattr(cotangent, "_value", None)) is Strided:
             self.warn()
 
     def warn(self) -> None:
+        """Issue the DensifyWarning, unless it has been issued."""
         if self.warned:
             return
         self.warned = True
@@ -80,7 +82,10 @@ class Watch:
 
 
 def watch(parents: Sequence[Node | None], needs: Sequence[Entries], k: int) -> Watch | None:
-    """The watch over argument k's cotangent, if that is a large sparse leaf with all entries asked for."""
+    """A `Watch` for the cotangent of argument ``k``, a large sparse leaf of which all is demanded.
+
+    Else the result is None.
+    """
     parent = parents[k]
     if parent is None or (node_meta := parent.meta) is None or node_meta.stored is None:
         return None

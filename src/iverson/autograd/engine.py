@@ -74,12 +74,13 @@ def reverse(
     order: list[Node] | None = None,
     select: bool = True,
 ) -> dict[Slot, Any]:
-    """The cotangents of the targets, from cotangents of the outputs.
+    """The cotangents of the targets, by slot (node, result number), from the cotangents of the outputs.
 
-    seeds : pairs of a result and the handle of its cotangent.
-    targets : the entries demanded of each target. A target missing from the result is undefined.
+    seeds : pairs of a slot and the handle of its cotangent.
+    targets : the entries demanded of each target. If a target is missing from the result, its cotangent is
+        zero.
     create_graph : True if the pass itself is recorded, so that its results can be differentiated.
-    order : the nodes the seeds were made from, oldest first, where the caller knows them already.
+    order : the nodes the seeds were made from, oldest first, if the caller knows them already.
     select : True if selections in the results are computed.
     """
     if order is None:
@@ -103,6 +104,11 @@ def _walk(
     recording: bool,
     select: bool,
 ) -> dict[Slot, Any]:
+    """Cotangents of the targets: runs the rules of the nodes in ``order``, from the newest to the oldest.
+
+    needs : the demands on the cotangents of all nodes.
+    recording : True if the pass is recorded.
+    """
     cotangents: Arrived = {}
     for slot, handle in seeds:
         node = slot[0]
@@ -148,7 +154,7 @@ def _walk(
 
 
 def _arrive(cotangents: Arrived, node: Node | None, index: int, ct: Cotangent, recording: bool) -> None:
-    """Add a cotangent to the sum of those that arrived for one result of a node."""
+    """Add the cotangent ``ct`` to the sum of those for result ``index`` of ``node``, in ``cotangents``."""
     assert node is not None
     if node.multiple:
         by_result = cotangents.setdefault(node, {})
@@ -158,6 +164,7 @@ def _arrive(cotangents: Arrived, node: Node | None, index: int, ct: Cotangent, r
 
 
 def _added(before: Any, ct: Cotangent, recording: bool) -> Any:
+    """The sum of ``before`` (None, a cotangent or a `Sum`) and ``ct``."""
     if before is None:
         return ct
     before, ct = _multiplied(before), _multiplied(ct)
@@ -168,7 +175,7 @@ def _added(before: Any, ct: Cotangent, recording: bool) -> Any:
 
 
 def _multiplied(ct: Cotangent) -> Any:
-    """A cotangent as one handle: `LowRank` are multiplied at the pattern needed of it, or everywhere."""
+    """Cotangent as one handle: the product of a `LowRank`, at the pattern that is read."""
     if type(ct) is not LowRank:
         return ct
     if isinstance(ct.need, Stored):
@@ -177,7 +184,7 @@ def _multiplied(ct: Cotangent) -> Any:
 
 
 def _exported(ct: Cotangent) -> Any:
-    """A cotangent for hooks and users' rules: its factors multiplied, its selections computed."""
+    """A cotangent for the code of users: factors are multiplied, and selections are computed."""
     return selected(_multiplied(ct))
 
 
@@ -188,7 +195,13 @@ def _collect(
     targets: Mapping[Slot, Entries],
     select: bool,
 ) -> Any:
-    """The complete cotangent of a node's results, after its hooks; a tuple where it has several."""
+    """The complete cotangent of a node's results, after its hooks; a tuple if it has several results.
+
+    If a result is a target, its cotangent is put into ``results``.
+
+    at_node : a cotangent or a `Sum`; a dictionary of these by result number if there are several results.
+    select : True if selections in ``results`` are computed.
+    """
     if not node.multiple:
         return _completed(node, 0, at_node, results, targets, select)
     complete = {k: _completed(node, k, ct, results, targets, select) for k, ct in at_node.items()}
@@ -203,6 +216,7 @@ def _completed(
     targets: Mapping[Slot, Entries],
     select: bool,
 ) -> Any:
+    """Complete cotangent of result ``index`` of a node, after its hooks; a target's goes into ``results``."""
     if type(ct) is Sum:
         ct = ct.total()
     if node.meta is not None and node.meta.hooks.get(index):
@@ -215,11 +229,13 @@ def _completed(
 
 
 def _undefined(node: Node, index: int) -> Any:
+    """A constant zero, the cotangent of a result for which none has arrived."""
     of = node.result(index)
     return make_handle(Zero(of.shape, of.dtype))
 
 
 def _hooked(node: Node, index: int, ct: Handle) -> Any:
+    """Cotangent after the hooks of a result: each hook gets it, and may return another one."""
     assert node.meta is not None
     for hook, where in tuple(node.meta.hooks.get(index, {}).values()):
         at = f"hook on {node.describe()}" + (f", registered at {line_of(where)}" if where else "")
@@ -235,7 +251,11 @@ def _hooked(node: Node, index: int, ct: Handle) -> Any:
 
 
 def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[tuple[int, Any]]:
-    """The defined cotangents of the arguments that are needed, by position."""
+    """Pairs of a position and the cotangent of that argument, for those that are demanded and not zero.
+
+    g : the cotangent of the node's result; a tuple if it has several.
+    demands : the entries that are read of each argument's cotangent.
+    """
     op: Any = node.op
     try:
         plan, parts = None, demands
@@ -259,13 +279,16 @@ def _cotangents(node: Node, g: Any, demands: Demands, recording: bool) -> list[t
 
 
 def _is_whole(g: Cotangent | tuple[Handle, ...]) -> bool:
-    """True if a cotangent counts as possibly nonzero everywhere: it is strided or dense."""
+    """True if a cotangent has no support smaller than all entries: it is strided or known to be dense."""
     value = getattr(g, "_value", None)
     return type(value) is Strided or getattr(value, "dense", False)
 
 
 def _conformed(ct: Any, node: Node, k: int, demands: Demands, g: Cotangent | tuple[Handle, ...]) -> Any:
-    """Cotangent of argument k, in its shape and dtype, from a rule's result; None if it is zero."""
+    """Cotangent of argument ``k`` in its shape and dtype, from a rule's ``ct``; None if it is zero.
+
+    g : the cotangents that the rule was given, for a report of a cast.
+    """
     if ct is None:
         return None
     of = node.args[k]
@@ -288,9 +311,10 @@ def pulled_back(
     g: Sequence[Handle],
     positions: Sequence[int],
 ) -> list[tuple[int, Any]]:
-    """Pairs of a position and the cotangent of that input of a call, where it is defined.
+    """Pairs of a position and the cotangent of that input of a call, in ``positions``, if not zero.
 
-    inputs : handles, or numbers. out : the result as a node holds it, a tuple where there are several.
+    inputs : handles, or numbers.
+    out : the result as a node keeps it, a tuple if there are several.
     g : the cotangents of the results, with zeros for those that are undefined.
     """
     parents, indices = zip(*(slot_of(x) if isinstance(x, Handle) else (None, 0) for x in inputs), strict=True)
@@ -302,6 +326,7 @@ def pulled_back(
 
 
 def _report_cast(node: Node, ct: Shaped | LowRank, of: Shaped, g: Any) -> None:
+    """Report a cotangent of another dtype than its input ``of`` to the work counters."""
     result_dtype = getattr(ct, "dtype", None)
     if result_dtype != of.dtype:
         cotangent_dtypes = tuple(str(x.dtype) for x in (g if node.multiple else (g,)))
@@ -309,8 +334,11 @@ def _report_cast(node: Node, ct: Shaped | LowRank, of: Shaped, g: Any) -> None:
 
 
 def _planned(node: Node, op: Op, g: Any, demands: Demands, recording: bool) -> tuple[Plan, Demands]:
-    """The rules to run, and the part of each cotangent to compute. Where a tracked cotangent is zero now, its
-    derivative may not be."""
+    """The plan with the rules to run, and the entries of each argument's cotangent to compute.
+
+    The support of a cotangent that is tracked in a recorded pass does not count: its derivative may be
+    nonzero elsewhere.
+    """
     replacing = overrides()
     if replacing and op.name in replacing:  # a user's rules give all of a cotangent
         return pullback(op, demands), tuple([need if need is NOTHING else FULL for need in demands])
@@ -351,7 +379,10 @@ _EACH = Kind.EACH
 def _carried_out(
     plan: Plan, node: Node, op: Op, g: Any, demands: Demands, parts: Demands
 ) -> list[tuple[int, Any]]:
-    """The cotangents that the rules give for the arguments that are needed."""
+    """Run the rules of ``plan``: pairs of a position and the cotangent of that argument.
+
+    parts : the entries of each cotangent to compute.
+    """
     inputs = args = node.args
     y, params, parents = node.out, node.params, node.parents
     is_plain = node.reads is WHOLE  # then no argument is sparse
@@ -406,7 +437,10 @@ def _several(
     demands: Demands,
     g: Handle | tuple[Handle, ...],
 ) -> list[tuple[int, Any]]:
-    """The cotangents that a rule for several inputs gave; warns where a large sparse leaf's is dense."""
+    """Pairs of a position and a cotangent, from the result ``of_all`` of a rule for several inputs.
+
+    Warns if the cotangent of a large sparse leaf is dense.
+    """
     cotangents = []
     for k, ct in zip(positions, of_all, strict=True):
         watched = watch(node.parents, demands, k)
@@ -419,7 +453,7 @@ def _several(
 
 
 def _carried_out_on_values(plan: Plan, node: Node, g: Handle, demands: Demands) -> list[tuple[int, Any]]:
-    """Run the rules on stored entries alone; all operands are on one pattern. See `_carried_out`."""
+    """Same as `_carried_out`, for operands on one pattern: rules run on stored entries alone."""
     pattern, entries = g._value.pattern, g._value.values
     g, shape, params = make_handle(entries), entries.shape, node.params
     operands: list[Any] = []
@@ -450,9 +484,10 @@ def _part(
     inputs: Sequence[Shaped],
     params: Params,
 ) -> Any:
-    """Part of input k's cotangent: computed alone if the op knows how, else cut out of the whole.
+    """The entries ``part`` of the cotangent of input ``k``.
 
-    What lies outside a pattern is computed where no rule can avoid it; nobody reads it.
+    They are computed alone if the op has a rule for that (``vjp_at``). Else the whole cotangent is computed,
+    and a box is cut out of it; for a pattern it stays whole, because nothing reads the other entries.
     """
     if op.vjp_at is not None and isinstance(part, Box | Stored):
         ct = op.vjp_at(F, rule, part, k, g, y, *inputs, **params)
@@ -473,7 +508,10 @@ def _part_of_slices(
     inputs: Sequence[Shaped],
     params: Params,
 ) -> Any:
-    """Part of a cotangent at slices over dense axes, of an op that can compute it at single entries."""
+    """The part of a cotangent on a pattern of slices, from an op that can compute single entries of it.
+
+    The result is NotImplemented if the pattern has no dense axes, or the op cannot compute them either.
+    """
     dense = inputs[k].shape[pattern.ndim :]
     if not dense:
         return NotImplemented
@@ -486,7 +524,7 @@ def _part_of_slices(
 
 
 def _cut(ct: Handle | None, part: Entries, of: Shaped) -> Any:
-    """Part of the cotangent of an input that is read: zero outside of ``part`` if that is a box."""
+    """Cotangent of the input ``of`` with zeros outside of a box ``part``; else ``ct`` unchanged."""
     if ct is None or type(part) is not Box or ct.shape != of.shape:
         return ct
     if covers(part, support_of(ct._value), ct.shape) and (ct._node is None or not is_grad_enabled()):
@@ -499,6 +537,8 @@ def conform(ct: Any, of: Shaped, source: Node | str) -> Any:
     """A cotangent in the dtype of its input ``of``; raises GradientError if the shapes differ.
 
     A real input takes the real part: it cannot move along the imaginary part.
+
+    source : the node, or the name, of the code that made ``ct``, for the error.
     """
     shape, dtype = of.shape, of.dtype
     value = getattr(ct, "_value", None)
@@ -526,9 +566,11 @@ def conform(ct: Any, of: Shaped, source: Node | str) -> Any:
 
 
 def check_seed(output: Shaped, ct: Handle, operation: str, argument: str, subject: str = "the output") -> Any:
-    """A cotangent the user gave for an output (a tangent for an input), of its shape, brought to its dtype.
+    """Cotangent the user gave for an output (or a tangent for an input), cast to the dtype of ``output``.
 
-    Raises ShapeError, and DTypeError for a complex one of something real.
+    Raises ShapeError if its shape differs, and DTypeError if it is complex and ``output`` is real.
+
+    subject : the name of ``output`` in errors.
     """
     value, shape = getattr(ct, "_value", None), output.shape
     if value is not None and value.shape == shape and value.dtype == output.dtype:

@@ -36,9 +36,12 @@ Slot = tuple[Node, int]
 def push(
     outputs: Sequence[Slot], tangents: Mapping[Slot, Handle], *, create_graph: bool, select: bool = True
 ) -> dict[Slot, Any]:
-    """The tangents of the outputs, from tangents of some nodes' results. Missing ones are zero.
+    """The tangents of the outputs, by slot (node, result number), from the ``tangents`` of some slots.
 
-    select : True if selections in them are computed.
+    If an output is missing from the result, its tangent is zero.
+
+    create_graph : True if the pass itself is recorded.
+    select : True if selections in the result are computed.
     """
     all_tangents: dict[Slot, Any] = dict(tangents)
     tangent_of: Any = all_tangents.get
@@ -76,7 +79,11 @@ _NONES = repeat(None)
 
 
 def _tangents(node: Node, op: Op, incoming: list[Handle | None], defined: tuple[bool, ...]) -> Sequence[Any]:
-    """The tangents of a node's results: the sum over its arguments."""
+    """The tangents of a node's results, each a sum over the arguments; None for one that is zero.
+
+    incoming : the tangent of each argument, or None.
+    defined : for each argument, True if it has a tangent.
+    """
     inputs, y, params = node.inputs(), node.results(), node.params
     terms: list[Any] = []
     for kind, positions, rule in pushforward(op, defined):
@@ -117,7 +124,7 @@ def _checked(t: Handle, node: Node, index: int) -> Any:
 
 
 def _total(terms: Sequence[Handle | None], node: Node, index: int) -> Any:
-    """The sum of the defined terms; None if no term is defined."""
+    """Sum of the terms of the tangent of result ``index``, in its shape and dtype; None without terms."""
     of = node.out[index] if node.multiple else node.out
     shape, dtype = of.shape, of.dtype
     # Terms of operands that were broadcast are smaller, and a sum takes its terms in one shape.
@@ -137,15 +144,18 @@ def _total(terms: Sequence[Handle | None], node: Node, index: int) -> Any:
 
 
 def _zero_like(x: Shaped | complex) -> Any:
+    """A constant zero in the shape of ``x``, with a floating dtype."""
     shape = getattr(x, "shape", ())
     dtype = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
     return make_handle(Zero(shape, dtypes.to_inexact(dtype)))
 
 
 def _transposed_twice(node: Node, op: Op, incoming: list[Handle | None], positions: Sequence[int]) -> Any:
-    """J t for an op that only has a vjp: g -> J^T g is linear, and its transpose is J.
+    """The tangent J t of an op's result(s) from the vjp alone: g -> J^T g is linear, and its transpose is J.
 
     The cotangent g is a variable at 0; differentiating <J^T g, t> in g gives J t.
+
+    positions : the arguments whose tangents are pushed.
     """
     from iverson.autograd.engine import _cotangents
     from iverson.core.entries import NOTHING

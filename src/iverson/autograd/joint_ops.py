@@ -10,10 +10,11 @@ from iverson.core.op import Op, Rule
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class JointOp(Op):
-    """An op made for one call, whose derivative is the user's code.
+    """An op made for one call of a custom Function, whose derivative is the user's code.
 
     joint : ``joint(demands, node, g)`` gives the cotangents of all inputs (None: zero).
-    joint_jvp : ``joint_jvp(tangents, node)`` gives the tangents of all results; None: by transposing twice.
+    joint_jvp : ``joint_jvp(tangents, node)`` gives the tangents of all results. None: the tangents are
+        computed by differentiating ``joint`` in the cotangent.
     selects : True if both are called with cotangents and tangents whose selections are computed.
     """
 

@@ -34,14 +34,17 @@ set_constant, reset_constant = _constant.set, _constant.reset
 
 @derived
 def is_recorded(x: Handle) -> bool:
-    """True if ops on a handle are recorded now: then its derivatives are needed where it is zero, too."""
+    """True if an op on ``x`` would be recorded now: it is tracked and recording is on.
+
+    Derivatives of ``x`` are then needed at entries where it is zero, too.
+    """
     return x._node is not None and is_grad_enabled()
 
 
 class _Mode:
-    """A with block, or a decorated function, in which ops are recorded or not.
+    """A with block, or a decorated function, in which ops are recorded (``mode`` is True) or not.
 
-    What to go back to is kept per context too, so that one object serves many threads.
+    The mode before the block is kept per context, so that one object serves many threads.
     """
 
     __slots__ = ("_mode",)
@@ -68,6 +71,7 @@ class _Mode:
             _constant.set(not self._mode)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Decorate a function so that each call runs in this mode; refuses generators and coroutines."""
         mode = self._mode
         kind = _UsersMode if self.BY_USER else _Mode
         as_function(function, type(self).__name__, "function")

@@ -37,7 +37,8 @@ Where = tuple[CodeType, int]
 class Node:
     """One recorded op (``op`` is None for a leaf).
 
-    args : the arguments of the op: a layout's value if a rule may read it, else an Aval, or a Python scalar.
+    args : the arguments of the op: the value in its layout if a rule may read it, else an Aval, or a Python
+        scalar.
     parents, indices : for each argument the node it came from (or None) and its position in that node's
         results.
     out : the result in the same form; a tuple if the op has several.
@@ -45,6 +46,9 @@ class Node:
         result is the second. Both are Full (`WHOLE`) if no argument had a support, and a pattern if all
         operands and the result are on it. `UNKNOWN` if `iverson.autograd.plan.demanded` must compute it.
     where : the code object and instruction of the user's call.
+    multiple : True if the op has several results.
+    number : grows with the time at which nodes are made.
+    meta : rare facts; None if there are none.
     """
 
     __slots__ = (
@@ -93,11 +97,11 @@ class Node:
         return tuple([h if type(h) is Aval else self._result(h, k) for k, h in enumerate(self.out)])
 
     def _result(self, value: Shaped, k: int) -> Any:
-        """One of several results: nothing flows back through integers and booleans."""
+        """Handle of result ``k`` of several; it has no node if its dtype is integer or bool."""
         return make_handle(value, self, k) if value.dtype.kind in "fcV" else make_handle(value)
 
     def describe(self) -> str:
-        """The op and the user's line that called it."""
+        """Text for messages: the op and the user's line that called it."""
         name = "leaf" if self.op is None else f"'{self.op.name}'"
         return name if self.where is None else f"{name} called at {line_of(self.where)}"
 
@@ -112,7 +116,10 @@ def make_node(
     where: Where | None,
     reads: Reads = (None, None),
 ) -> Node:
-    """A new node. A function in place of ``__init__``, which takes three times as long to be called."""
+    """A new node; see `Node` for the arguments.
+
+    A function in place of ``__init__``, which takes three times as long to be called.
+    """
     node = _new(Node)
     node.op = op
     node.multiple = op is not None and op.multiple
@@ -136,7 +143,7 @@ UNKNOWN: Reads = (None, None)
 
 
 class GradSlot:
-    """Place in which ``backward`` adds up the gradient of one result, which ``.grad`` reads.
+    """Place in which ``backward`` sums up the gradient of one result; ``.grad`` reads it.
 
     Handles own it, and the node has a weak reference. A recorded gradient leads back to its node, so a node
     that owned its gradient would be a cycle; and a gradient that no handle can read need not be computed.
@@ -182,13 +189,13 @@ def meta_of(node: Node) -> NodeMeta:
 
 
 def grad_slot(node: Node | None, index: int) -> GradSlot | None:
-    """The place of a result's gradient, if a handle holds one."""
+    """The place of the gradient of result ``index``; None if no handle owns one."""
     reference = None if node is None or node.meta is None else node.meta.places.get(index)
     return None if reference is None else reference()
 
 
 def hold_gradient(x: Handle) -> GradSlot:
-    """Make the handle an owner of the place of its gradient."""
+    """Make the handle ``x`` an owner of the place of its gradient, and return the place."""
     place = grad_slot(x._node, x._index)
     if place is None:
         place = GradSlot()
@@ -201,12 +208,12 @@ _NO_PARAMS: dict[str, Any] = {}
 
 
 def leaf(shape: tuple[int, ...], dtype: DType) -> Node:
-    """A node without an op: a variable."""
+    """A new node without an op: a variable of this shape and dtype."""
     return make_node(None, (), _NO_PARAMS, (), (), Aval(shape, dtype), None)
 
 
 def user_call(depth: int = 1) -> Where | None:
-    """The code object and instruction of the innermost frame outside this package.
+    """Code object and instruction of the innermost frame outside this package; None without such a frame.
 
     depth : see `user_frame`, counted from the caller of this function.
     """
@@ -227,7 +234,7 @@ def line_of(where: Where) -> str:
 
 
 def reachable(roots: Iterable[Node], floor: int) -> list[Node]:
-    """All nodes with a number of at least ``floor`` that the roots were made from, oldest first."""
+    """Roots and all nodes that they depend on, with numbers of at least ``floor``, oldest first."""
     nodes = []
     visited: set[Node | None] = {None}
     for node in roots:
@@ -247,7 +254,7 @@ _number = attrgetter("number")
 
 
 def oldest(slots: Iterable[tuple[Node, int]]) -> int:
-    """The smallest number of the nodes of some results; 0 where there are none."""
+    """The smallest number of the nodes in ``slots``; 0 if there are none."""
     return min(map(_number, map(first, slots)), default=0)
 
 

@@ -46,7 +46,11 @@ class Kind(Enum):
 
 
 class Step(NamedTuple):
-    """One rule to run: for the inputs at these positions."""
+    """One rule to run, for the inputs at these positions.
+
+    kind : the way in which it is called.
+    rule : the rule; None if ``kind`` says which code runs (`Kind.LINEAR`, `Kind.TRANSPOSED`).
+    """
 
     kind: Kind
     positions: tuple[int, ...]
@@ -66,9 +70,11 @@ class Plan(NamedTuple):
 
 
 def lasting(operand: Any, *, may_change: bool) -> Any:
-    """Facts of an operand that last, from its form in a node, for the functions below.
+    """Facts of an operand for the functions below, from its form in a node.
 
-    An Aval with the support that lasts; numbers and strided arrays (of indices, say) are themselves.
+    They are an Aval with the support that lasts, or a number or strided array itself (of indices, say).
+
+    may_change : True if the entries may be differentiated later: then the support is every entry.
     """
     if type(operand) is Aval:
         return Aval(operand.shape, operand.dtype) if may_change and operand.support is not FULL else operand
@@ -84,9 +90,12 @@ def demanded(
     out: Any,
     params: Params,
 ) -> Any:
-    """Entries of the cotangent of an op's result that are read to serve demands on its inputs' cotangents.
+    """Entries of the cotangent of an op's result that are read for the demanded ones of its inputs.
 
-    A tuple where the op has several results of which different entries are read.
+    The result is a tuple if the op has several results of which different entries are read.
+
+    demands : the entries that are read of each input's cotangent.
+    inputs : the facts of each input (see `lasting`).
     """
     if not op.entry_map.products and True in map(getattr, demands, repeat("products"), repeat(False)):
         demands = tuple(map(entry_by_entry, demands))
@@ -98,12 +107,12 @@ def demanded(
 
 
 def pullback(op: Op, demands: tuple[Entries, ...], parts: tuple[Entries, ...] | None = None) -> Plan:
-    """The rules that give the demanded cotangents of the inputs.
-
-    parts : the entries of each that are computed (see `parts_of`); default: the demanded ones.
+    """The plan of the rules that give the demanded cotangents of the inputs.
 
     The kinds of these sets determine the rules that run and the way they are called. So one plan serves all
     sets of the same kinds, and no plan keeps a pattern, which may be large.
+
+    parts : the entries of each that are computed (see `parts_of`); by default the demanded ones.
     """
     if parts is None:
         parts = demands
@@ -121,6 +130,7 @@ def pullback(op: Op, demands: tuple[Entries, ...], parts: tuple[Entries, ...] | 
 
 
 def _kept(op: Op, key: Hashable, plan: Plan) -> Plan:
+    """Keep ``plan`` on ``op`` under ``key``, and return it; if there are too many plans, all go first."""
     if len(op.plans) >= _MANY:
         op.plans.clear()
     op.plans[key] = plan
@@ -133,6 +143,7 @@ def _pullback(
     parts: tuple[Entries, ...],
     replacing: Mapping[str, Rule | tuple[Rule | None, ...]],
 ) -> Plan:
+    """The plan of `pullback`, made anew; ``replacing`` has the rules of users by op name."""
     replaced = op.name in replacing
     rules = replacing[op.name] if replaced else op.vjp
     positions = tuple(compress(count(), map(is_not, demands if replaced else parts, _NOTHINGS)))
@@ -152,9 +163,10 @@ def _pullback(
 
 
 def on_values(op: Op, demands: tuple[Entries, ...]) -> Plan:
-    """The rules of an elementwise op whose operands and cotangent are all on the pattern that is demanded.
+    """The plan for an elementwise op whose operands and cotangent are all on the pattern that is demanded.
 
-    They depend only on which cotangents are demanded, and hold for any pattern.
+    Its rules run on the stored entries. They depend only on which cotangents are demanded, and hold for any
+    pattern.
     """
     positions = tuple(compress(count(), map(is_not, demands, _NOTHINGS)))
     plan = op.plans.get(("on values", positions))  # the hash of a Kind is a call
@@ -179,7 +191,7 @@ def parts_of(
     out: Shaped | tuple[Shaped, ...],
     params: Params,
 ) -> tuple[Entries, ...]:
-    """Part of each input's cotangent to compute: entries that are both demanded and possibly nonzero.
+    """The entries of each input's cotangent to compute: those that are both demanded and possibly nonzero.
 
     where : the support of the result's cotangent.
     """
@@ -194,7 +206,10 @@ def parts_of(
 
 
 def pushforward(op: Op, defined: tuple[bool, ...]) -> tuple[Step, ...]:
-    """The rules that give the tangents of the results, from those of the inputs that are ``defined``."""
+    """The steps that give the tangents of the results.
+
+    defined : for each input, True if it has a tangent.
+    """
     if (by_user := overrides()) and (replacing := by_user.get(pushforward_of(op.name))) is not None:
         rules = replacing(len(defined))  # type: ignore[operator]
         return tuple(Step(Kind.EACH, (k,), rules[k]) for k, has in enumerate(defined) if has)

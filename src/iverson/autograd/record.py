@@ -59,7 +59,7 @@ _NODE, _NONES = repeat("_node"), repeat(None)
 
 
 def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """The op's result as a handle (a tuple of handles where it has several)."""
+    """Carry out an op and record it if an argument is tracked; returns a handle, or a tuple of them."""
     handle = _handle_type[0]
     values: list[Any] = []
     parents: list[Node | None] = []
@@ -155,7 +155,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
 def _run_in(
     level: Level, op: Op, args: tuple[Any, ...], values: Sequence[Shaped | complex], params: dict[str, Any]
 ) -> Any:
-    """The op's result as a value of a level, unless operands that are zero make it one of no level."""
+    """Op's result as a value of ``level``; a constant zero, without a call, if zero operands make it zero."""
     if annihilated(op, tuple(values)) is not None:
         if work.active.count:
             from iverson.core.counting.notes import Annihilated
@@ -175,7 +175,12 @@ def _record(
     plain: bool,
     out: Any,
 ) -> Any:
-    """Hand out a result with its node, unless nothing can flow through it."""
+    """Handles of the result(s) ``out`` with a new node, or without one if no derivative can flow.
+
+    values : the value of each argument; changed in place to what the node keeps of it.
+    parents : the node of each argument, or None.
+    plain : True if all values are strided.
+    """
     handle = _handle_type[0]
     if not op.differentiable or (not op.multiple and out.dtype.kind not in "fcV"):
         return tuple(map(handle, out)) if op.multiple else handle(out)
@@ -253,9 +258,9 @@ def _record(
 
 
 def _recorded_zeros(op: Op, values: list[Shaped | complex], out: Any) -> Any:
-    """Results in which zeros become values of the level that they are recorded in, if there is one.
+    """Results in which each zero becomes a value of the level that the call is recorded in, if there is one.
 
-    A zero is a value of no level: ops outside of it would take what was recorded within for theirs.
+    A zero is a value of no level: ops outside of the level would take a node from inside as their own.
     """
     level = dispatch.level_of(values)
     if level is None:
@@ -270,8 +275,9 @@ def _recorded_zeros(op: Op, values: list[Shaped | complex], out: Any) -> Any:
 def _on_one_pattern(
     op: Op, values: Sequence[Any], parents: list[Node | None], out: Shaped | tuple[Shaped, ...]
 ) -> Stored | None:
-    """The pattern of the sparse result of an elementwise op, if all operands but numbers have its shape and
-    are on that pattern."""
+    """The pattern of the sparse result of an elementwise op, if all operands except numbers have its shape
+    and are on that pattern; else None.
+    """
     if not (op.entry_map.elementwise and isinstance(out, Sparse) and op.vjp_at is not None):
         return None
     pattern, shape = out.pattern, out.shape
@@ -291,8 +297,10 @@ _OF_FIRST = ((0,),)
 
 
 def _moved(op: Op, values: Sequence[Shaped | complex], support: Entries) -> Any:
-    """Entries that are read if an op moves all entries of its one operand, to places that follow from the
-    others: the support of the operand and that of the result; `UNKNOWN` for other ops."""
+    """The pair `Node.reads` for an op that only moves all entries of its first operand to other places.
+
+    It is the support of the operand and that of the result; `UNKNOWN` for other ops.
+    """
     of = values[0].support if type(values[0]) is Aval else None
     is_alone = len(values) == 1 or op.linear_in == _OF_FIRST
     return (of, support) if is_alone and type(of) is Stored and type(support) in _EVERYTHING else UNKNOWN
@@ -302,16 +310,17 @@ _EVERYTHING = (Stored, Full)
 
 
 def _is_on_pattern(support: Entries, value: Shaped) -> bool:
-    """True if a known support is the pattern of a value, which may have been replaced since."""
+    """True if ``support`` is the pattern of ``value``, whose handle may have got another value since."""
     return type(support) is Stored and support.pattern is getattr(value, "pattern", None)
 
 
 def _avals(value: Any) -> Any:
+    """Aval of a value; a number is returned unchanged."""
     return value if type(value) in _SCALARS else _known(value)
 
 
 def _known(value: Shaped) -> Any:
-    """Facts that a node keeps of a value that no rule reads."""
+    """Facts that a node keeps of a value that no rule reads: an Aval, or a value of unknown shape."""
     if type(value) is _ndarray:
         return Aval(value.shape, value.dtype)
     if not has_shape(value):
@@ -322,7 +331,7 @@ def _known(value: Shaped) -> Any:
 
 
 def record_assignment(op: Op, x: Handle, value: Handle | NDArray | complex, params: dict[str, Any]) -> Any:
-    """The handle of ``op(x, value)`` whose result was already written into x's own buffer."""
+    """Handle of the result of ``op(x, value)``, already written into the buffer of ``x``."""
     args = (x, value)
     if work.active.count and type(x._value) in layouts_by_type:
         checks.run(op, (x._value,), (dispatch.value_of(value, value),))
@@ -341,7 +350,10 @@ def record_assignment(op: Op, x: Handle, value: Handle | NDArray | complex, para
 def _simplified(
     op: Op, values: Sequence[Shaped | complex], parents: list[Node | None], out: Shaped | tuple[Shaped, ...]
 ) -> tuple[int] | None:
-    """(-1,) if the result is a zero no tracked input can change, (k,) if it is operand k itself."""
+    """Tuple of the position of the operand that is the result itself; (-1,) for a constant zero.
+
+    A constant zero is one that no tracked input can change. If neither holds, the result is None.
+    """
     group = annihilated(op, tuple(values))
     if group is not None and all(parents[k] is None for k in group):
         return (-1,)
@@ -353,7 +365,10 @@ def _simplified(
 
 
 def _value_of(op: Op, a: Handle | Shaped) -> Any:
-    """The value of an argument that is no plain handle, array or Python scalar."""
+    """The value of an argument of another type than a plain handle, NumPy array or Python scalar.
+
+    Raises ArgumentTypeError if it has none.
+    """
     if isinstance(a, Handle):
         return a._value
     if isinstance(a, np.ndarray | np.generic):
@@ -369,7 +384,7 @@ def _value_of(op: Op, a: Handle | Shaped) -> Any:
 
 
 def _normalized(op: Op, out: Any) -> Any:
-    """Results as layouts' values: NumPy hands out scalars for rank 0."""
+    """Result (or tuple of results) in which NumPy's scalars are arrays of rank 0."""
     if op.multiple:
         return tuple(o if type(o) in layouts_by_type else np.asarray(o) for o in out)
     return np.asarray(out)
@@ -393,7 +408,7 @@ def _described(operand: Any) -> str:
 
 
 def _report(op: Op, out: Any, values: Sequence[LayoutValue | complex], params: Params) -> None:
-    """Count a call: the entries of its results, and new bytes, which no operand or pattern shares.
+    """Report a call to the work counters: entries of results, and bytes that no operand or pattern shares.
 
     What a level carries out is counted where it is.
     """
@@ -413,11 +428,15 @@ def _report(op: Op, out: Any, values: Sequence[LayoutValue | complex], params: P
 
 
 def _entries(value: LayoutValue | complex) -> int:
+    """Number of stored entries of a value; 1 for a number."""
     return 1 if isinstance(value, (int, float, complex)) else entries(value)
 
 
 def selected(handle: Handle) -> Any:
-    """A cotangent or tangent with its selections made, as it leaves a pass."""
+    """A cotangent or tangent in the form in which it leaves a pass, with its selections computed.
+
+    A pattern that is part of another one is replaced by an independent pattern.
+    """
     value = handle._value
     if type(value) is Bracket:
         return make_handle(select(value), handle._node, handle._index)

@@ -15,7 +15,7 @@ from iverson.core.entries import NOTHING, Box, Entries, Stored
 
 
 def report_unreached(node: Node, needs: Needs) -> None:
-    """Of a node at which no cotangent arrived."""
+    """Report that no cotangent has arrived at ``node``, so that no argument's is computed."""
     if node.op is None:
         return
     of_args = needs.of_args.get(node, (NOTHING,) * len(node.parents))
@@ -31,9 +31,9 @@ def report_unreached(node: Node, needs: Needs) -> None:
 
 
 def report_planned(node: Node, demands: Demands, plan: Plan, parts: Demands) -> None:
-    """Of a node whose cotangent is pulled back, of which these parts are computed.
+    """Report the cotangents of arguments of ``node`` that ``plan`` skips, or computes in ``parts``.
 
-    A cotangent that could have been asked for, of an array that is not tracked, is noted too.
+    A cotangent of an array that is not tracked is noted too, if there is a rule for it.
     """
     assert node.op is not None
     work.rule(node.op.name)
@@ -52,6 +52,7 @@ def report_planned(node: Node, demands: Demands, plan: Plan, parts: Demands) -> 
 
 
 def _is_unneeded(parent: Node | None, need: Entries) -> bool:
+    """True if an argument is tracked, but nothing reads its cotangent."""
     return parent is not None and need is NOTHING
 
 
@@ -60,7 +61,7 @@ def _kind(part: Entries) -> str:
 
 
 def _has_rule(node: Node, k: int) -> bool:
-    """True if there is a rule for an argument's cotangent, other than a user's own."""
+    """True if the op has a rule for the cotangent of argument ``k``; False for a custom Function."""
     op: Any = node.op
     operand = node.args[k]
     if isinstance(op, JointOp) or not hasattr(operand, "dtype") or not is_inexact(operand.dtype):

@@ -26,8 +26,13 @@ def _lasts(x: Handle) -> bool:
 
 @derived
 def entries_at(x: Handle, pattern: Pattern | PatternSymbol, held: bool = False) -> Any:
-    """Entries of x on a pattern, as the op ``values_at`` returns them; ``held`` says that x is a cotangent,
-    whose entries off its own pattern are left out, unless they are zero only now."""
+    """Entries of ``x`` at ``pattern``, an array of the stored shape, as the op ``values_at`` returns them.
+
+    If ``x`` is on this very pattern, and nothing is recorded, no op is called.
+
+    held : True if ``x`` is a cotangent: then entries outside of its own pattern are left out, and not zeros,
+        unless they may be nonzero in derivatives.
+    """
     value = getattr(x, "_value", None)
     if isinstance(value, Sparse) and value.pattern is pattern and (x._node is None or not is_grad_enabled()):
         return make_handle(value.values)
@@ -43,7 +48,7 @@ def entries_at(x: Handle, pattern: Pattern | PatternSymbol, held: bool = False) 
 
 @derived
 def with_entries(entries: Handle, pattern: Pattern) -> Any:
-    """Sparse array of these entries on a pattern, as the op ``from_values`` returns it."""
+    """Sparse array of ``entries`` on ``pattern``, as the op ``from_values`` returns it."""
     value = getattr(entries, "_value", None)
     if type(value) is Strided and (entries._node is None or not is_grad_enabled()):
         return make_handle(pattern.kind(pattern, value))
@@ -52,8 +57,11 @@ def with_entries(entries: Handle, pattern: Pattern) -> Any:
 
 @derived
 def spread(x: Handle) -> Any:
-    """A cotangent or tangent on a pattern as a selection among all entries, for code that does not know the
-    pattern. One that is zero off its pattern only now is returned itself, or as its condition selects it."""
+    """A cotangent or tangent on a pattern, as a dense selection, for code that does not know the pattern.
+
+    If its derivatives may be nonzero outside of the pattern, ``x`` itself is returned, or a selection by the
+    condition that ``x`` remembers. Without a pattern, the result is ``x``.
+    """
     value = value_of(x)
     pattern = getattr(value, "pattern", None)
     if pattern is None:

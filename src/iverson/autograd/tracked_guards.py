@@ -25,7 +25,7 @@ _variables: set[Node] = set()
 
 @contextmanager
 def differentiating(variables: Sequence[Handle]) -> Iterator[None]:
-    """While a transform runs its function on these handles."""
+    """Context in which ``variables`` count as differentiated, while a transform runs its function on them."""
     nodes = {v._node for v in variables}
     _variables.update(nodes)
     try:
@@ -35,7 +35,7 @@ def differentiating(variables: Sequence[Handle]) -> Iterator[None]:
 
 
 def is_differentiated(node: Node) -> bool:
-    """True if a result depends on a variable of a transform whose function is running."""
+    """True if ``node`` depends on a variable of a transform whose function is running."""
     variables = set(_variables)
     if not variables:
         return False
@@ -44,7 +44,10 @@ def is_differentiated(node: Node) -> bool:
 
 
 def is_recorded_for(seeds: Sequence[tuple[tuple[Node, int], Handle]]) -> bool:
-    """True if a reverse pass from pairs of a result and its cotangent is part of a transform's function."""
+    """True if a reverse pass from ``seeds`` must be recorded, as part of a function that a transform runs.
+
+    That is so if an output or a cotangent in ``seeds`` depends on a variable of the transform.
+    """
     if not _variables or not is_grad_enabled():
         return False
     cotangents = (ct._node for _, ct in seeds if ct._node is not None)
@@ -52,7 +55,7 @@ def is_recorded_for(seeds: Sequence[tuple[tuple[Node, int], Handle]]) -> bool:
 
 
 def check_leaves(x: Operand | NDArray | complex, operation: str, argument: str, remedy: str) -> None:
-    """Check a value before its entries go to code that no derivative follows.
+    """Check a value before its entries are used by code through which no derivative flows.
 
     Raises GradientError if it is a handle that a transform differentiates.
     """
@@ -98,9 +101,10 @@ def check_conversion(x: Handle, operation: str) -> None:
 
 
 def check_in_place(x: Handle, operation: str) -> None:
-    """Before a handle is rebound in place; raises GradientError if ``.grad`` would be lost with it.
+    """Check a handle before it is rebound in place; raises GradientError for a leaf with ``.grad``.
 
-    The arguments of a function that a transform runs may be written: they are handles of the function's own.
+    After the write the leaf would be a result without ``.grad``. The arguments of a function that a transform
+    runs may be written: they are handles of the function's own.
     """
     node = x._node
     if node is None or node.op is not None or node in _variables or not is_grad_enabled():
@@ -118,7 +122,10 @@ def check_in_place(x: Handle, operation: str) -> None:
 def not_tracked(
     x: Handle, operation: str, argument: str, remedy: str = "call x.requires_grad_() before computing with it"
 ) -> GradientError:
-    """The error for a tensor without a gradient; the gradient of a value of a level is known only outside."""
+    """The error for a tensor without a gradient.
+
+    For a value of a level, the text says that its gradient is known only outside of the level.
+    """
     if has_entries(x):
         problem = "a tensor that does not require grad"
     else:
@@ -146,7 +153,7 @@ def check_stays(x: Handle) -> None:
 
 
 def check_no_leaves(arguments: Sequence[Handle], operation: str) -> None:
-    """After a level ran a function on handles of its own: raises GradientError if it made leaves of them."""
+    """Check the handles on which a level has run a function; raises GradientError if one is now a leaf."""
     for k, x in enumerate(arguments):
         if x._node is not None and x._node.op is None:
             raise GradientError(

@@ -34,14 +34,17 @@ Slot = tuple[Node, int]
 
 
 class Call:
-    """One call of a Function's method.
+    """Notes about one call of a method of a Function: the values it read and computed without a record.
 
     arrived : the nodes of the cotangents or tangents handed to a rule.
-    around : the tracked results that it read, recorded before the call and not among the ``given`` ones.
-    left, arrived_left : True if a value that depends on its inputs, or on ``arrived``, was given out as
+    given : slots of the arguments, which do not count as read from around the call.
+    around : the slots of tracked results that it read, recorded before the call and not among the ``given``
+        ones.
+    left, arrived_left : True if a value that depends on its inputs, or on ``arrived``, left the library as
         numbers or an array.
-    handles : the handles marked in it.
-    bar : of a rule in a recorded pass: ``bar(handle)`` is a node for a marked handle (`barrier`).
+    handles : weak references to the handles marked in it.
+    bar : for a rule in a recorded pass, ``bar(handle)`` makes a node for a marked handle (`barrier`).
+    since : a node with a smaller number was recorded before the call.
     """
 
     __slots__ = ("around", "arrived", "arrived_left", "bar", "given", "handles", "left", "since")
@@ -61,7 +64,7 @@ class Call:
         self.handles: list[ref[Handle]] = []
 
     def read(self, args: Iterable[Operand | NDArray | complex | None]) -> None:
-        """Note which of these handles come from around the call."""
+        """Note in ``around`` those of these handles recorded before the call that are no arguments."""
         for x in args:
             if not isinstance(x, Handle):
                 continue
@@ -70,7 +73,7 @@ class Call:
                 self.around[node, x._index] = None
 
     def dependence(self, x: Operand | NDArray | complex | None) -> int:
-        """Index of a handle without a node that says what its value depends on; 0 for nothing."""
+        """Mark for a handle that depends on ``x``: `UNRECORDED`, `OF_ARRIVED`, or 0 for a constant."""
         if not isinstance(x, Handle):
             return 0
         if x._node is None:
@@ -96,7 +99,7 @@ _call: ContextVar[Call | None] = ContextVar("iverson_unrecorded", default=None)
 
 @contextmanager
 def watched(call: Call) -> Iterator[Call]:
-    """A block for a call whose unrecorded values are marked (see `Call`)."""
+    """Context in which unrecorded values that depend on the inputs of ``call`` are marked (`mark`)."""
     with calls.lock:
         calls.count += 1
     token = _call.set(call)
@@ -109,7 +112,7 @@ def watched(call: Call) -> Iterator[Call]:
 
 
 class Looking:
-    """A pass that is not recorded, of a function whose nodes have the numbers ``own``.
+    """State of an unrecorded pass, of a function whose nodes have the numbers ``own``.
 
     found : True if a user's rule or hook read a tracked tensor that is not the function's.
     """
@@ -126,7 +129,12 @@ _looking: ContextVar[Looking | None] = ContextVar("iverson_looking", default=Non
 
 @contextmanager
 def looking(pass_numbers: range) -> Iterator[Looking]:
-    """A block for a pass that runs again, recorded, if users' rules or hooks read tracked outside tensors."""
+    """Context for a pass that must run again, recorded, if ``found`` of its `Looking` is then True.
+
+    A user's rule or hook then has read a tracked tensor from outside of the function.
+
+    pass_numbers : the numbers of the function's nodes.
+    """
     state = Looking(pass_numbers)
     token = _looking.set(state)
     try:
@@ -136,25 +144,29 @@ def looking(pass_numbers: range) -> Iterator[Looking]:
 
 
 def of_user() -> AbstractContextManager[Any]:
-    """While a rule of a user, or a hook, runs in a pass that is not recorded."""
+    """Context for a rule of a user, or a hook, in a pass that is not recorded; see `looking`."""
     state = _looking.get()
     return nullcontext(Call()) if state is None else _looked_at(state)
 
 
 @contextmanager
 def _looked_at(state: Looking) -> Iterator[Call]:
+    """Context for the code of a user: sets ``state.found`` if it reads a tracked outside tensor."""
     with watched(Call()) as call:
         yield call
     state.found |= any(node.number not in state.own for node, _ in call.around)
 
 
 def is_unrecorded(x: Handle) -> bool:
-    """True if a handle's value depends on a differentiated value, and no node says how."""
+    """True if a handle's value depends on a differentiated one, but it has no node (see `mark`)."""
     return x._node is None and x._index < 0
 
 
 def untracked(x: Handle) -> Any:
-    """A handle of the same value, which is not tracked here; what stands for it outside of a level may be."""
+    """A handle of the value of ``x`` without a node; it is marked as unrecorded if a Function is running.
+
+    If ``x`` has a value of a level, the tensor outside that it stands for may still be tracked.
+    """
     handle = make_handle(x._value)
     if calls.count:
         mark((handle,), (x,))
@@ -162,7 +174,10 @@ def untracked(x: Handle) -> Any:
 
 
 def mark(results: Iterable[Operand | None], args: Iterable[Operand | NDArray | complex | None]) -> None:
-    """Mark handles without a node that were made of handles that are tracked or marked."""
+    """Mark ``results`` without a node as unrecorded, if one of ``args`` is tracked or marked.
+
+    It does nothing outside of a call that is `watched`.
+    """
     call = _call.get()
     if call is None:
         return
@@ -179,7 +194,7 @@ def mark(results: Iterable[Operand | None], args: Iterable[Operand | NDArray | c
 def barred(
     parents: list[Node | None], args: Iterable[Operand | NDArray | complex | None]
 ) -> list[Node | None]:
-    """The nodes of an op's arguments; in a rule, a marked argument has a barrier as its node."""
+    """The nodes of an op's arguments, in which a marked argument of a rule gets a barrier as its node."""
     call = _call.get()
     if call is None:
         return parents
@@ -194,7 +209,7 @@ def barred(
 
 
 def note_left(x: Handle) -> None:
-    """Note that entries of a handle leave the library as Python numbers or an array."""
+    """Note that entries of the handle ``x`` leave the library as Python numbers or an array."""
     call = _call.get()
     if call is not None and x.dtype.kind in "fcV" and (dependence := call.dependence(x)):
         call.read((x,))
@@ -205,11 +220,16 @@ def note_left(x: Handle) -> None:
 def barrier(
     name: str, description: str, meta: Shaped, closed: Sequence[Slot], recorded: Sequence[Slot] = ()
 ) -> Node:
-    """A node for a value of which only the dependence on the ``recorded`` result (none or one) is known.
+    """A node for a value that was computed without a complete record.
 
-    It raises GradientError if a derivative is to flow through it to one of the ``closed`` results. A
-    derivative that flows through it to the recorded result is multiplied there with values that depend on the
-    closed ones: so it is behind a barrier itself.
+    A derivative that would flow through it to one of the ``closed`` results raises GradientError. A
+    derivative to the ``recorded`` result is allowed; as it is multiplied with values that depend on the
+    closed ones, it gets a barrier itself.
+
+    name, description : the function and the value, for the error.
+    meta : has the shape and dtype of the value.
+    closed : slots that the value depends on in an unknown way.
+    recorded : the slot (or none) on which the dependence is known.
     """
 
     def passed(refused: bool, g: Handle | None) -> Any:
@@ -240,6 +260,9 @@ def barrier(
 
 
 def behind(name: str, description: str, x: Any, closed: Sequence[Slot]) -> Any:
-    """The same value behind a `barrier`, which lets derivatives pass to the result that x is recorded as."""
+    """A handle with the value of ``x`` and a `barrier` as its node.
+
+    Derivatives can pass to the result that ``x`` is recorded as, not to the ``closed`` ones.
+    """
     slots = [] if x._node is None else [(x._node, x._index)]
     return make_handle(x._value, barrier(name, description, x, closed, slots))

@@ -26,7 +26,10 @@ _METHODS = ("forward", "backward", "jvp", "setup_context")
 
 
 def read_around(cls: type) -> list[CellType]:
-    """Cells of the methods, or of functions in these, that hold a value of a level."""
+    """Closure cells of the methods of a Function that contain a handle of a value of a level.
+
+    Cells of functions that the methods close over count too.
+    """
     cells = (cell for method in _methods(cls).values() for cell in _cells(method, set()))
     return list({id(cell): cell for cell in cells}.values())
 
@@ -39,6 +42,7 @@ def _methods(cls: type) -> dict[str, FunctionType]:
 
 
 def _cells(function: FunctionType, visited: set[int]) -> Iterator[CellType]:
+    """Closure cells of ``function``, and of functions inside these, with a handle of a level's value."""
     visited.add(id(function))
     for cell in function.__closure__ or ():
         try:
@@ -52,7 +56,11 @@ def _cells(function: FunctionType, visited: set[int]) -> Iterator[CellType]:
 
 
 def _with(function: FunctionType, contents: Mapping[int, object]) -> FunctionType:
-    """A function with other contents of some cells."""
+    """A copy of ``function`` in which some closure cells have other contents.
+
+    contents : the new content by the identity of the cell; cells of functions in the closure are replaced
+        too.
+    """
     cells = []
     for cell in function.__closure__ or ():
         if id(cell) in contents:
@@ -68,6 +76,7 @@ def _with(function: FunctionType, contents: Mapping[int, object]) -> FunctionTyp
 
 
 def _inner(cell: CellType) -> FunctionType | None:
+    """The function in a closure cell; None if the cell is empty or contains something else."""
     try:
         return cell.cell_contents if isinstance(cell.cell_contents, FunctionType) else None
     except ValueError:
@@ -84,7 +93,12 @@ def _cells_of(function: FunctionType, visited: set[int]) -> Iterator[CellType]:
 
 
 def lifted(cls: type, cells: list[CellType], base: Any) -> Any:
-    """The Function with the contents of some cells as its last arguments, which get no gradients."""
+    """A Function like ``cls`` that takes the contents of ``cells`` as additional last arguments.
+
+    These arguments get no gradients.
+
+    base : the class `Function`.
+    """
     count, plain = len(cells), _methods(cls)
     names = [f"around {k}" for k in range(count)]  # which no user's attribute has
     at_call = [value_of(cell.cell_contents) for cell in cells]
@@ -129,7 +143,13 @@ def lifted(cls: type, cells: list[CellType], base: Any) -> Any:
 
 
 def _now(cls: type, cell: CellType, at_call: Shaped, argument: Any) -> Any:
-    """Content of a cell when a rule runs: the argument in its place, unless the cell was written since."""
+    """Content of a closure cell at the time when a rule runs.
+
+    It is ``argument``, which stands for the content, unless the cell's handle was written since the call.
+    Then it is the present content, or GradientError is raised if that is not available here.
+
+    at_call : the value of the content at the call.
+    """
     x = cell.cell_contents
     if not isinstance(x, Handle) or has_entries(x):
         return x

@@ -88,7 +88,9 @@ class Context:
         self._materialize = as_flag(value, "set_materialize_grads", "value")
 
     def _given(self, handles: Sequence[Handle | None]) -> list[Any]:
-        """Cotangents or tangents as the rule gets them."""
+        """Cotangents or tangents as the rule gets them: None for a constant zero after
+        ``set_materialize_grads(False)``.
+        """
         return [None if not self._materialize and x is not None and is_undefined(x) else x for x in handles]
 
     @property
@@ -97,6 +99,7 @@ class Context:
         return tuple(self._restore(place) for place in self._saved)
 
     def _restore(self, place: Place | None) -> Any:
+        """The saved tensor for its `Place`, as a new handle (or wrapper); None if None was saved."""
         if place is None:
             return None
         value, parent, index, wrapper = place
@@ -122,7 +125,10 @@ class Context:
                     x._node, x._index = unrecorded_values.barrier(self._name, description, x, self._inputs), 0
 
     def _for_call(self, node: Node, needs: tuple[bool, ...], forward: bool = False) -> Context:
-        """A context for one call of a rule: the same attributes, this call's needs."""
+        """A copy of the context for one call of a rule, with ``needs`` as its ``needs_input_grad``.
+
+        forward : True for a call of ``jvp``.
+        """
         self._bar([reference() for reference in self._unrecorded])
         context = object.__new__(type(self))
         context.__dict__.update(self.__dict__)

@@ -171,14 +171,14 @@ class Function:
 
 
 def _argument(x: Handle) -> Any:
-    """A handle of forward's own; a tracked tensor from outside is an input of a trace, as it is of an op."""
+    """New handle of an argument, for ``forward`` alone; in a trace, an outside tensor is an input."""
     if x._node is not None and levels() and (level_cells := cells()) is not None:
         x = level_cells.inside(x)
     return alias(x)
 
 
 def _by_position(cls: type[Function], args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Any, ...]:
-    """All arguments by position, with the defaults before the last one given, as forward has them."""
+    """All arguments by position: those given by name in their places, and defaults before them."""
     forward_signature = signature(_method(cls, "forward"))
     before = () if hasattr(cls, "setup_context") else (None,)
     try:
@@ -202,7 +202,7 @@ def _by_position(cls: type[Function], args: tuple[object, ...], kwargs: dict[str
 def _forward(
     cls: type[Function], ctx: Context, args: tuple[object, ...], is_recorded: bool
 ) -> tuple[Any, unrecorded_values.Call]:
-    """Result of the user's forward, and a note of what it computed without a record."""
+    """Result of the user's ``forward``, and a `Call` that notes what it computed without a record."""
     call = unrecorded_values.Call(given={slot_of(h) for a in args if isinstance(h := unwrap(a), Handle)})
     with recording(False), unrecorded_values.watched(call) if is_recorded else nullcontext():
         setup = getattr(cls, "setup_context", None)
@@ -216,7 +216,7 @@ def _forward(
 def _as_outside(
     cls: type[Function], level: Level, args: tuple[object, ...], results: tuple[Operand | None, ...]
 ) -> Any:
-    """The results of forward on values of a level, as they are where the Function is one call outside of it.
+    """Results of ``forward`` in a level, with the values of the one call outside of it.
 
     The call is recorded inside by its node. Outside, its derivative would be that of the ops in ``forward``,
     and not the user's. The handles that ``forward`` returned remain, as it may have stored them, and get the
@@ -247,6 +247,13 @@ def _recorded(
     results: tuple[Operand | None, ...],
     call: unrecorded_values.Call,
 ) -> tuple[Any, ...]:
+    """Handles of the results of a call with their node, which has the user's rules; saved tensors are noted.
+
+    A result that is not floating, or is marked as non-differentiable, gets no node. A result None stays None.
+
+    parents, indices : the node of each argument (or None), and its result number there.
+    call : the note of what ``forward`` read and computed without a record.
+    """
     multiple = len(results) != 1
     handles = tuple(map(unwrap, results))
     around = tuple(call.around)
@@ -287,8 +294,10 @@ def _recorded(
 
 
 def _known(value: Shaped) -> Any:
-    """Aval that a node keeps of an argument or result. A value of a level is kept itself: the level may write
-    down the pullback, which may read the value, and is then differentiated in it."""
+    """The Aval that a node keeps of an argument or result; a value of a level is kept itself.
+
+    The level may write down the pullback, which may read the value and is then differentiated in the level.
+    """
     return value if isinstance(value, LevelValue) else Aval(value.shape, value.dtype)
 
 
@@ -300,7 +309,11 @@ def _note_unrecorded(
     call: unrecorded_values.Call,
     node: Node,
 ) -> None:
-    """Mark the values that forward computed: as results of the node, or as not recorded."""
+    """Note on ``ctx``, and on the handles, the values that ``forward`` computed without a record.
+
+    A handle of a result gets the node of the call; of the others, those still alive are noted, so that a
+    recorded pass puts barriers on them.
+    """
     for k, r in enumerate(results):
         x = unwrap(r)
         if x is None or x._node is not None or not (call.left or unrecorded_values.is_unrecorded(x)):
@@ -323,6 +336,7 @@ def _note_unrecorded(
 
 
 def _leaves(tree: Any) -> Iterator[Any]:
+    """Iterate over the items of nested dicts, lists, tuples and sets."""
     if isinstance(tree, dict):
         tree = list(tree.values())
     if isinstance(tree, (list, tuple, set)):
@@ -333,7 +347,7 @@ def _leaves(tree: Any) -> Iterator[Any]:
 
 
 def _is_number(x: Any) -> bool:
-    """True if this is, or may contain, entries that are not integers."""
+    """True if ``x`` is, or may contain, numbers that are not integers."""
     if isinstance(x, (Operand, np.ndarray, np.generic)):
         return x.dtype.kind not in "biu"
     return not isinstance(x, (int, str, bytes, slice, range, type, np.dtype, type(None), type(...)))
@@ -352,7 +366,13 @@ def _place(tensor: Operand | None, result_of: dict[int, int], args: tuple[object
 def _joint(
     cls: type[Function], ctx: Context, inputs: Sequence[Wrapper | None], outputs: Sequence[Wrapper | None]
 ) -> Any:
+    """The joint rule of a call: runs the user's ``backward`` and gives the cotangents of all inputs.
+
+    inputs, outputs : for each argument and each result, its wrapper without a handle; None if it is plain.
+    """
+
     def joint(needs: tuple[Entries, ...], node: Node, g: Any) -> Any:
+        """Cotangents of all inputs from ``g``; those of values read from around the call are None."""
         needs_grad = tuple(need is not NOTHING for need in needs[: len(inputs)])
         around = (None,) * (len(needs) - len(inputs))
         if not any(needs_grad):
@@ -374,7 +394,10 @@ def _joint(
 def cotangents(
     cls: type[Function], ctx: Context, grads: Sequence[Operand | None], count: int
 ) -> tuple[Any, ...]:
-    """Cotangents that the user's backward returns for ``count`` arguments; others have to be None."""
+    """Cotangents of the first ``count`` arguments that the user's ``backward`` returns for ``grads``.
+
+    Raises ArgumentError if there are fewer, or if a further one is not None.
+    """
     gradients = _method(cls, "backward")(ctx, *grads)
     gradients = tuple(gradients) if isinstance(gradients, (tuple, list)) else (gradients,)
     if len(gradients) < count or any(x is not None for x in gradients[count:]):
@@ -389,9 +412,11 @@ def cotangents(
 def _seeds(
     operation: str, argument: str, results: Sequence[Operand | None], wrappers: Sequence[Wrapper | None]
 ) -> list[Any]:
-    """Results of a user's rule, as plain handles for the plain handles of arguments or results.
+    """Results of a user's rule as plain handles, for the plain handles of arguments or results.
 
     In the gradient of a plain tensor, entries that are missing are zero.
+
+    wrappers : for each, the wrapper that it must fit; None for a plain tensor.
     """
     return [
         x
@@ -408,11 +433,17 @@ _UNRECORDED = "what the rule computed without a record (under no_grad, or after 
 
 
 def _slots(incoming: Sequence[Handle]) -> list[tuple[Node, int]]:
+    """The slots (node, result number) of the tracked handles among ``incoming``."""
     return [(g._node, g._index) for g in incoming if g._node is not None]
 
 
 def _watched(ctx: Context, rule: Rule, incoming: Sequence[Handle]) -> Any:
-    """The call of a rule, whose unrecorded values are watched where the pass is recorded."""
+    """Context for the call of a user's rule; in a recorded pass, unrecorded values are marked.
+
+    The context gives the `Call` that notes these.
+
+    incoming : the cotangents or tangents handed to the rule.
+    """
     if not is_grad_enabled():
         return unrecorded_values.of_user()
 
@@ -432,7 +463,12 @@ def _barred(
     incoming: Sequence[Handle],
     results: list[Handle | None],
 ) -> tuple[Any, ...]:
-    """Results of a rule, without derivatives if the pass is recorded but the rule is not."""
+    """Results of a user's rule; in a recorded pass, those from unrecorded values get a barrier.
+
+    All results get one if the rule is `once_differentiable` or has computed with numbers or arrays.
+
+    call : the note of what the rule did.
+    """
     once = hasattr(rule, "_once")
     keeps_numbers = call.left or ctx._keeps_numbers
     if not is_grad_enabled():
@@ -489,11 +525,16 @@ def once_differentiable(rule: Rule) -> Callable[..., Any]:
 def _joint_jvp(
     cls: type[Function], ctx: Context, inputs: Sequence[Wrapper | None], outputs: Sequence[Wrapper | None]
 ) -> Any:
+    """The joint forward rule of a call: runs the user's ``jvp``; None if there is none.
+
+    inputs, outputs : as for `_joint`.
+    """
     user_jvp = getattr(cls, "jvp", None)
     if user_jvp is None:
         return None
 
     def joint_jvp(tangents: tuple[Handle | None, ...], node: Node) -> tuple[Any, ...]:
+        """Tangents of all results from ``tangents``; those of values from around are ignored."""
         arguments: list[Any] = []
         tangents = tangents[: len(inputs)]  # without those of what forward read from around it
         for t, aval, wrapper in zip(tangents, node.args, inputs, strict=False):
@@ -521,7 +562,7 @@ def _joint_jvp(
 
 
 def _method(cls: type[Function], name: str) -> Any:
-    """A method of the subclass; raises if the subclass does not define it."""
+    """The method ``name`` of a subclass of `Function`; raises MissingRuleError if it is not defined there."""
     method = getattr(cls, name)
     if method is getattr(Function, name):
         raise _missing(cls.__name__, name)
@@ -529,6 +570,7 @@ def _method(cls: type[Function], name: str) -> Any:
 
 
 def _missing(operation: str, name: str) -> MissingRuleError:
+    """The error for a subclass of `Function` without the method ``name``."""
     return MissingRuleError(
         operation,
         got=f"a Function without {name}",
