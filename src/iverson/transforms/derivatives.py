@@ -260,7 +260,7 @@ def jvp(
 @overload
 def jvp(function: Function, primals: Sequence[Tree], tangents: Sequence[Tree], has_aux: bool) -> Any: ...
 @checked
-def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+def jvp(function: Function, primals: Sequence[Tree], tangents: Sequence[Tree], has_aux: bool = False) -> Any:
     """The value of a function and its derivative along tangents of its arguments.
 
     ``primals`` and ``tangents`` are sequences of pytrees of the same structure and shapes. Returns
@@ -613,7 +613,7 @@ def hessian(
 
 @checked
 def hvp(
-    function: Function, primals: Sequence[Any], tangents: Sequence[Any]
+    function: Function, primals: Sequence[Tree], tangents: Sequence[Tree]
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The gradient of a scalar function and its Hessian times the tangents, without forming the Hessian.
 

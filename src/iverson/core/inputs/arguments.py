@@ -102,6 +102,7 @@ CHECKS: dict[str, Check] = {
     "Callable[P, Any]": as_function,
     "Callable[P, R]": as_function,
     "Sequence[Any]": as_sequence,
+    "Sequence[Tree]": as_sequence,
     **{name: _in_range(name) for name in _RANGES},
     **{f"{name} | None": _or_none(_in_range(name)) for name in _RANGES},
 }
