@@ -45,7 +45,7 @@ _RESULTS = {
 
 
 def documented(scalar: Scalar) -> str:
-    """The docstring of a record's function."""
+    """Docstring of the public function of a record."""
     names = ", ".join(scalar.arguments)
     unary = scalar.arity == 1
     parameters = [f"{names} : {'an array or a number' if unary else 'arrays or numbers that broadcast'}"]
@@ -70,7 +70,7 @@ def documented(scalar: Scalar) -> str:
 
 
 def _operands(name: str, x1: Array | ArrayLike, x2: Array | ArrayLike) -> tuple[Any, Any]:
-    """Both operands; a Python number stays one where it meets an array."""
+    """Both operands as handles; a Python number is returned as it is if the other operand is an array."""
     if type(x1) in NUMBERS and type(x2) in NUMBERS:
         return as_operand(x1, name, "x1"), as_operand(x2, name, "x2")
     return as_weak(x1, name, "x1"), as_weak(x2, name, "x2")
@@ -97,7 +97,10 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
 
 
 def _scaled(name: str) -> Callable[..., Any]:
-    """A binary function whose second operand may be scaled."""
+    """Binary function whose second operand may be multiplied by ``alpha`` first.
+
+    name : the name of the op.
+    """
     op = TABLE[name]
 
     def function(x1: A | ArrayLike, x2: A | ArrayLike, /, *, alpha: A | ArrayLike | None = None) -> A:
@@ -175,7 +178,10 @@ def gelu(x: A | ArrayLike, /, *, approximate: Literal["none", "tanh"] = "none") 
 
 @in_single
 def _gelu_by_tanh(x: Array) -> Any:
-    """(1 + tanh(u)) / 2 is sigmoid(2 u), exact where it is small, and 0 or 1 from abs(x) = 40 on."""
+    """Approximation of gelu by tanh: x (1 + tanh(u)) / 2, computed as x sigmoid(2 u), exact for small values.
+
+    From abs(x) = 40 on, the factor is 0 or 1.
+    """
     near = F.clip(x, -40.0, 40.0)
     cubic = near * (1.0 + 0.044715 * F.square(near))
     return F.where(x < -40.0, 0.0, x) * F.sigmoid(_TWICE_SQRT_TWO_OVER_PI * cubic)
@@ -245,6 +251,9 @@ def clip(x: A | ArrayLike, /, min: A | ArrayLike | None = None, max: A | ArrayLi
 
 
 def _no_bound(x: Array | ArrayLike, sign: int) -> Any:
+    """Bound of `clip` that bounds nothing: the largest number of the dtype of ``x`` for ``sign`` 1, the least
+    for -1.
+    """
     dtype = getattr(x, "dtype", None)
     if dtype is None or dtypes.is_floating(dtype):
         return sign * float("inf")

@@ -131,12 +131,12 @@ def cross_entropy(
 
 
 def class_axis(x: Array, axis: Axis | None, operation: str) -> int:
-    """The axis of the classes: unless given, axis 1, or the only one."""
+    """Number of the axis of classes: ``axis`` normalised; if None, axis 1, or the only axis."""
     return normalize_axis(min(1, x.ndim - 1) if axis is None else axis, x.ndim, operation)
 
 
 def averaged(losses: Array, reduction: str, operation: str) -> Any:
-    """Losses as they are, or their mean or sum."""
+    """Losses as they are ("none"), or their mean or sum, as ``reduction`` says."""
     check_choice(reduction, ("mean", "sum", "none"), operation, "reduction")
     if reduction == "none":
         return losses
@@ -153,10 +153,11 @@ def of_classes(
     reduction: str,
     smoothing: float = 0.0,
 ) -> Any:
-    """Minus the logarithms of the labelled classes' probabilities, weighted, averaged or summed.
+    """Losses of examples: minus the logarithm of the probability of the labelled class, weighted and reduced.
 
-    logs : the logarithms, with the classes along axis k.
-    smoothing : the share of the loss that all classes have alike.
+    logs : the logarithms of probabilities, with the classes along axis ``k``.
+    weight : a factor for each class, or None. ignore_index : the label of examples to leave out, or None.
+    smoothing : the share of the loss that is spread evenly over all classes.
     """
     check_choice(reduction, ("mean", "sum", "none"), operation, "reduction")
     shape = logs.shape[:k] + logs.shape[k + 1 :]
@@ -195,7 +196,7 @@ def of_classes(
 
 
 def _class_weights(operation: str, weight: Array | ArrayLike, logs: Array, k: int) -> Any:
-    """A factor for each class, along axis k."""
+    """Factors for classes, in a shape that broadcasts with ``logs``: along axis ``k``."""
     weight = as_inexact(weight, operation, "weight")
     count = logs.shape[k]
     if weight.shape != (count,):
@@ -206,7 +207,11 @@ def _class_weights(operation: str, weight: Array | ArrayLike, logs: Array, k: in
 
 
 def _classes(operation: str, labels: Array, count: int, shape: Shape) -> Any:
-    """The class numbers in a shape, checked: an array, or masked as the labels are."""
+    """Checked class numbers in ``shape``: a NumPy array, a traced handle, or a masked tensor if the labels
+    are one.
+
+    count : the number of classes; raises IndexingError for numbers outside of [0, count).
+    """
     if not has_entries(unwrap(labels)):
         numbers = F.checked_index(labels, least=0, extent=count, operation=operation, argument="labels")
         return F.reshape(numbers, shape=shape)

@@ -53,7 +53,12 @@ _OF_MATRICES = {"diagonal", "trace"}
 
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-    """``numpy.sin(x)``, ``array + x``: ours of the ufunc's name."""
+    """Result of a ufunc of NumPy on our arrays, by our function of the same name; for ``numpy.sin(x)``,
+    ``array + x``.
+
+    method : "__call__", "reduce", "accumulate" or "outer". The result is NotImplemented for operands of other
+        types.
+    """
     if not all(isinstance(x, (Operand, np.ndarray, np.generic, list, tuple, *SCALARS)) for x in inputs):
         return NotImplemented
     name = f"numpy.{ufunc.__name__}" + f".{method}" * (method != "__call__")
@@ -93,6 +98,7 @@ def _operand(x: Any, name: str) -> Any:
 
 
 def _of_ufunc(name: str, method: str) -> Callable[..., Any] | None:
+    """Our function for a method of a ufunc; None if there is none."""
     if method == "__call__":
         return _ours("", NAMES.get(name, name)) or _ours("special", name)  # SciPy's have no module
     if method == "reduce" and name in _REDUCED:
@@ -116,7 +122,11 @@ def _outer(binary: NumPyFunction, a: Array | ArrayLike, b: Array | ArrayLike) ->
 def array_function(
     self: Array, function: NumPyFunction, types: Iterable[type], args: Sequence[Any], kwargs: Any
 ) -> Any:
-    """``numpy.mean(x, axis=0)``: ours of the function's name, with its arguments as ours has them."""
+    """Result of a function of NumPy on our arrays, by our function of the same name; for ``numpy.mean(x,
+    axis=0)``.
+
+    Arguments are translated to ours. The result is NotImplemented if arrays of other types are involved.
+    """
     if not all(issubclass(t, (Array, np.ndarray)) for t in types):
         return NotImplemented
     module = getattr(function, "__module__", "numpy")
@@ -169,7 +179,10 @@ def _translated(
     args: Sequence[object],
     kwargs: Mapping[str, object],
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a call of NumPy's function as those of ours."""
+    """Positional and named arguments of our function, from those of a call of NumPy's.
+
+    Raises ArgumentError for arguments that only NumPy has, unless they have their default.
+    """
     their_signature = _signature_of(function)
     theirs = their_signature.parameters
     accepted = signature(ours).parameters
@@ -214,7 +227,9 @@ def _is_default(value: Any, parameter: Parameter) -> bool:
 
 @cache
 def _ours(space: str, name: str) -> Callable[..., Any] | None:
-    """The public function of a name, if there is one."""
+    """Public function ``name`` of Iverson, in the namespace ``space`` ("" for the main one); None if there is
+    none.
+    """
     namespace = sys.modules["iverson"]
     namespace = getattr(namespace, space) if space else namespace
     candidate = getattr(namespace, name, None) if name in namespace.__all__ else None
@@ -222,6 +237,7 @@ def _ours(space: str, name: str) -> Callable[..., Any] | None:
 
 
 def _refuse_output(name: str, options: dict[str, object]) -> None:
+    """Remove ``out`` from ``options``; raises ArgumentTypeError if it is an array."""
     out = options.pop("out", None)
     outputs = [o for o in (out if isinstance(out, tuple) else (out,)) if o is not None]
     if outputs:
@@ -235,6 +251,7 @@ def _refuse_output(name: str, options: dict[str, object]) -> None:
 
 
 def _refuse(name: str, argument: str, value: Any) -> None:
+    """Raise ArgumentError for an argument of NumPy's function that ours does not have."""
     remedies = {
         "where": "use iverson.where on the result, or a masked tensor",
         "dtype": "convert the result with astype",
@@ -250,13 +267,19 @@ def _refuse(name: str, argument: str, value: Any) -> None:
 
 
 def _by_numpy(name: str, function: NumPyFunction, args: Any, options: Any) -> Any:
-    """NumPy's own result, on the entries of tensors that track no gradient."""
+    """Result of NumPy's own function on the entries of the tensors; raises GradientError if one is tracked.
+
+    A function whose result has no derivative may be called on tracked tensors.
+    """
     constant = name.rpartition(".")[2] in _CONSTANT
     return function(*_entries(name, args, constant), **_entries(name, options, constant))
 
 
 def _entries(name: str, tree: Any, constant: bool) -> Any:
-    """Arguments with tensors as arrays."""
+    """Arguments, in nested containers, with tensors replaced by NumPy arrays.
+
+    constant : True if tracked tensors are allowed, since the result has no derivative.
+    """
     if type(tree) in (list, tuple):
         return type(tree)(_entries(name, item, constant) for item in tree)
     if type(tree) is dict:
@@ -278,6 +301,7 @@ def _entries(name: str, tree: Any, constant: bool) -> Any:
 
 
 def _dot(a: Array | ArrayLike, b: Array | ArrayLike, out: Any = None) -> Any:
+    """Result of ``numpy.dot``: a product with a number, or a matrix product if ``b`` has at most two axes."""
     _refuse_output("numpy.dot", {"out": out})
     a, b = as_operand(a, "numpy.dot", "a"), as_operand(b, "numpy.dot", "b")
     if not a.ndim or not b.ndim:
@@ -315,7 +339,7 @@ def _swapped(a: Array | ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -
 
 
 def _joined(axis: int, rank: int) -> Callable[..., Any]:
-    """``vstack`` and ``hstack``: arrays of at least a rank one after the other."""
+    """Function for ``vstack`` or ``hstack``: arrays of at least ``rank`` axes concatenated along ``axis``."""
 
     def join(tup: Sequence[Array | ArrayLike]) -> Any:
         arrays = [as_operand(x, "numpy.stack", f"tup[{k}]") for k, x in enumerate(tup)]
@@ -346,7 +370,7 @@ _OWN: dict[str, Callable[..., Any]] = {
 
 
 def bind_numpy() -> None:
-    """Let NumPy hand its functions over for every kind of array."""
+    """Set the methods of `Array` by which NumPy's functions are replaced by ours."""
     Array.__array_ufunc__ = array_ufunc
     Array.__array_function__ = array_function
 

@@ -45,7 +45,7 @@ def _floating(dtype: DTypeLike | None, operation: str) -> Any:
 
 
 def _bound(b: Any, argument: str) -> Any:
-    """A bound of `Generator.integers` as NumPy takes it: integers."""
+    """Bound of `Generator.integers` in a form that NumPy takes: a Python integer or an array of integers."""
     if type(b) is int:
         return b
     b = as_operand(b, "integers", argument)
@@ -54,7 +54,7 @@ def _bound(b: Any, argument: str) -> Any:
 
 
 def _count(x: int, operation: str) -> int:
-    """Return x, a number of entries. Raises ArgumentError outside [0, 2**60)."""
+    """The number of entries ``x``, checked; raises ArgumentError if it is outside of [0, 2**60)."""
     if not 0 <= x < 2**60:
         raise ArgumentError(operation, "x", got=str(x), expected="a number of entries, in [0, 2**60)")
     return x
@@ -63,14 +63,14 @@ def _count(x: int, operation: str) -> int:
 def _number(
     x: Array | ArrayLike, operation: str, argument: str, low: float = 0, *, above: bool = False
 ) -> Any:
-    """A parameter of a distribution that is at least ``low``, or above it."""
+    """Parameter of a distribution, checked to be at least ``low``, or greater than ``low`` if ``above``."""
     x = as_weak(x, operation, argument)
     check_range(x, operation, argument, low, above=above)
     return x
 
 
 def _vectors(x: Array | ArrayLike, operation: str, argument: str) -> Any:
-    """Real numbers along a last axis."""
+    """Operand of real numbers with at least one axis."""
     x = as_operand(x, operation, argument)
     check_kind(x, "iuf", operation, argument)
     if not x.ndim:
@@ -93,14 +93,19 @@ class Generator:
         self._known = levels()
 
     def _each(self, draw: Callable[[Shape], npt.ArrayLike]) -> Any:
-        """Result of ``draw``, in `vmap` one for each example if this generator was made outside of the batch.
+        """Result of ``draw``; in `vmap`, one for each example if this generator was made outside of the
+        batch.
 
-        ``draw`` takes the extents of the batch axes; its result has these axes in front.
+        draw : takes the extents of the batch axes (none outside of `vmap`); its result has these axes in
+            front.
         """
         return drawn(lambda lead: Tensor(np.asarray(draw(lead))), self._known, self._bits.bit_generator)
 
     def _one_by_one(self, draw: Callable[[], npt.ArrayLike]) -> Any:
-        """See `_each`; for a draw without leading axes, which is repeated for each example."""
+        """Result of ``draw``, which is called once for each example of a batch as `_each` defines it.
+
+        It is for draws that cannot be made for several examples at once.
+        """
 
         def draws(lead: Shape) -> Any:
             samples = (
@@ -129,7 +134,11 @@ class Generator:
         parameters: Sequence[Array | ArrayLike],
         dtype: DTypeLike | None,
     ) -> Any:
-        """Standard draws of a shape (by default the parameters' own), checked against the parameters."""
+        """Draws from a standard distribution, of shape ``size`` or, by default, the shape of the parameters.
+
+        draw : the method of NumPy's generator. parameters : only their shapes are used, which must broadcast
+            to ``size``.
+        """
         name = draw.removeprefix("standard_")
         parameter_shape = broadcast_shapes(name, *(getattr(p, "shape", ()) for p in parameters))
         shape = parameter_shape if size is None else as_shape(size, name)
@@ -150,7 +159,10 @@ class Generator:
         dtype: DTypeLike | None,
         grad: bool,
     ) -> Any:
-        """shift + scale * (standard draws)."""
+        """Draws ``shift + scale * x`` with x from a standard distribution; a leaf if ``grad``.
+
+        draw : the method of NumPy's generator for x.
+        """
         result = self._standard(draw, size, (shift, scale), dtype)
         if type(scale) is not float or scale != 1.0:
             result = F.multiply(result, scale)
@@ -446,7 +458,10 @@ class Generator:
         return self._drawn("multinomial", "pvals", shape, count, values)
 
     def _counts(self, name: str, size: ShapeLike | None, **parameters: Array | ArrayLike) -> Any:
-        """NumPy's draws of whole numbers, which have no derivative."""
+        """Draws of whole numbers by NumPy, as int64; they have no derivative.
+
+        parameters : by NumPy's names, checked to be real numbers.
+        """
         numbers = []
         for argument, x in parameters.items():
             x = as_operand(x, name, argument)
@@ -459,6 +474,9 @@ class Generator:
         return self._drawn(name, next(iter(parameters)), shape, *numbers)
 
     def _drawn(self, name: str, argument: str, shape: Shape, *numbers: NDArray | int) -> Any:
+        """Draws by the method ``name`` of NumPy's generator; an error of NumPy becomes ArgumentError for
+        ``argument``.
+        """
         draw: Any = getattr(self._bits, name)
         try:
             return self._each(lambda lead: draw(*numbers, size=lead + shape))
@@ -473,7 +491,9 @@ class Generator:
         parameters: Sequence[Array | ArrayLike],
         dtype: DTypeLike | None,
     ) -> Any:
-        """Standard draws for a distribution made of them."""
+        """Draws from a standard distribution (see `_standard`) for the distribution ``name``, which errors
+        mention.
+        """
         with speaking_as(name):
             return self._standard(draw, size, parameters, dtype)
 
@@ -484,7 +504,11 @@ class Generator:
         parameters: Sequence[Array | ArrayLike],
         dtype: DTypeLike | None,
     ) -> Any:
-        """Uniform draws from inside of (0, 1): at the ends, inverses have no derivative."""
+        """Uniform draws from the open interval (0, 1): inverse distribution functions have no derivative at
+        its ends.
+
+        name : the distribution that they are for, in errors.
+        """
         uniforms = self._named(name, "random", size, parameters, dtype)
         return uniforms + (2.0**-25 if uniforms.dtype == dtypes.float32 else 2.0**-54)
 
@@ -496,6 +520,7 @@ class Generator:
         parameters: Sequence[Array | ArrayLike],
         dtype: DTypeLike | None,
     ) -> Any:
+        """Standard gamma draws of shape parameter ``a``, by the inverse of the distribution function."""
         return F.gammaincinv(a, self._inside(name, size, (a, *parameters), dtype))
 
     @staticmethod

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 def _of_record(scalar: Scalar) -> Callable[..., Any]:
+    """Public function of a record of one, two or three arguments, with its signature and docstring."""
     op, name, names = TABLE[scalar.name], scalar.name, scalar.arguments
 
     def called(*xs: Array | ArrayLike) -> Any:
@@ -68,9 +69,10 @@ psi = digamma
 
 
 def _read(name: str, **arguments: Array | ArrayLike) -> list[Any]:
-    """Operands of a composed function, all in their common dtype; Python numbers become arrays of it.
+    """List of the operands of a composed function in their common dtype; Python numbers become arrays of it.
 
     Numbers are converted here, as an intermediate result of numbers alone would have a dtype of its own.
+    name : the function, for errors.
     """
     make_operand = as_operand if all(type(x) in NUMBERS for x in arguments.values()) else as_weak
     operands = [make_operand(x, name, argument) for argument, x in arguments.items()]
@@ -198,7 +200,10 @@ def fdtrc(dfn: A | ArrayLike, dfd: A | ArrayLike, x: A | ArrayLike, /) -> A:
 def _of_ratio(
     name: str, dfn: Array | ArrayLike, dfd: Array | ArrayLike, x: Array | ArrayLike
 ) -> tuple[Any, Any]:
-    """`fdtr` and `fdtrc`, by that of w = n x / (d + n x) and 1 - w which is the smaller."""
+    """Values of `fdtr` and `fdtrc`, both exact where they are small.
+
+    They are computed from the smaller one of w = n x / (d + n x) and 1 - w.
+    """
     n, d, at = _read(name, dfn=dfn, dfd=dfd, x=x)
     low = F.less(n * at, d)
     a, b = F.where(low, 0.5 * n, 0.5 * d), F.where(low, 0.5 * d, 0.5 * n)

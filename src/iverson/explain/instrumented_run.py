@@ -48,7 +48,11 @@ _PASSES = {
 def observe(
     function: Function, args: Sequence[object], kwargs: Mapping[str, object], *, timed: bool
 ) -> Found:
-    """Trace a function on these arguments, run it, and gather what was done and what was not."""
+    """Account of one call of ``function``: it is traced on these arguments, simplified and run, and all work
+    is counted.
+
+    timed : True to measure the time of each step and of a call.
+    """
     jitted = function if isinstance(function, Jitted) else jit(function)
     with counting(notes=True) as work:
         traced, handles = jitted.traced(*args, **kwargs)
@@ -88,7 +92,11 @@ def observe(
 def _arguments(
     function: Function, args: Sequence[object], kwargs: Mapping[str, object], inputs: Mapping[Value, Handle]
 ) -> dict[object, str]:
-    """Source text of the inputs that are arguments or leaves of arguments, as the user would write them."""
+    """Map from inputs of the graph to source text, such as ``params['w']``, for inputs that are (leaves of)
+    arguments.
+
+    inputs : the handle of each input. The map is empty if the function has no signature.
+    """
     from optree import tree_accessors, tree_leaves
 
     try:
@@ -103,7 +111,7 @@ def _arguments(
 
 
 def _call_time(function: Function, args: Sequence[object], kwargs: Mapping[str, object]) -> float:
-    """Time of a call: the fastest of several calls after the first."""
+    """Seconds that a call takes: the least of `_RUNS` calls after a first one."""
     function(*args, **kwargs)
     times = []
     for _ in range(_RUNS):
@@ -114,7 +122,9 @@ def _call_time(function: Function, args: Sequence[object], kwargs: Mapping[str, 
 
 
 def _name(function: Function) -> str:
-    """Name of a function; of a function that a transform made, the transform and the function inside it."""
+    """Name of a function; for a result of a transform, such as "grad of f", the transform and the user's
+    function.
+    """
     if isinstance(function, Jitted):
         return f"jit({_name(unwrap(function))})"
     # What a transform makes has the name of the function that it is of; its code has its own.
@@ -128,7 +138,7 @@ def _name(function: Function) -> str:
 
 
 def _innermost(function: Function | None) -> Any:
-    """The function of the user's that one of ours was made of; None where there is none."""
+    """The user's function that a function of this package was made from; None if there is none."""
     while _is_ours(function):
         inside = [c.cell_contents for c in getattr(function, "__closure__", None) or ()]
         function = next((unwrap(f) for f in inside if callable(f)), None)
@@ -136,7 +146,7 @@ def _innermost(function: Function | None) -> Any:
 
 
 def _is_ours(function: Function | None) -> bool:
-    """True if a function was defined in a module of this package, whatever its name."""
+    """Return True if a function is defined in a module of this package, whatever its name is."""
     names = getattr(function, "__globals__", None)
     module = names.get("__name__", "") if names else getattr(function, "__module__", "")
     return str(module).partition(".")[0] == "iverson"
@@ -146,8 +156,12 @@ def _is_ours(function: Function | None) -> bool:
 
 
 def simplified(traced: Graph) -> tuple[Graph, list[tuple[Equation, str]], list[Piece]]:
-    """The graph after all passes; the equations that each took away, with the reason; and what the passes
-    that write others in their place saved."""
+    """Graph after all passes, the equations that passes removed, and pieces of the work that was saved
+    otherwise.
+
+    Each removed equation has the reason of its removal. A piece is for a pass that replaces equations by
+    others.
+    """
     run_by: Sequence[Any] = passes.PASSES
     graph = traced
     removals: list[tuple[Equation, str]] = []
@@ -174,7 +188,7 @@ def simplified(traced: Graph) -> tuple[Graph, list[tuple[Equation, str]], list[P
 
 
 def _shorter(before: Graph, after: Graph) -> list[Piece]:
-    """Pieces of the work that is avoided by loops that run fewer steps after a pass."""
+    """Pieces of avoided work for the loops that run fewer steps after a pass than before it."""
     makers = {v: e for e in after.equations for v in e.results}
     pieces = []
     for e in before.equations:
@@ -194,7 +208,9 @@ def _total(equations: Iterable[Equation], dense: bool) -> Cost:
 
 
 def _run(graph: Graph, values: Sequence[Handle], names: Mapping[Value, str], *, timed: bool) -> list[Step]:
-    """Run each equation by the interpreter, and return the steps."""
+    """Steps of a run of the graph by the interpreter, with the work and, if ``timed``, the time of each
+    equation.
+    """
     runs: list[tuple[Equation, Work, list[Any], list[Any]]] = []
 
     def counted(equation: Equation, environment: dict[Value, Argument]) -> Sequence[Any]:
@@ -210,6 +226,9 @@ def _run(graph: Graph, values: Sequence[Handle], names: Mapping[Value, str], *, 
 
 
 def _timed(graph: Graph, values: Sequence[Handle]) -> list[float]:
+    """Least time of several runs for each equation of the graph, in seconds and in the order of the
+    equations.
+    """
     durations: list[list[float]] = []
 
     def clocked(equation: Equation, environment: dict[Value, Argument]) -> Sequence[Any]:
@@ -232,6 +251,10 @@ def _step(
     names: Mapping[Value, str],
     seconds: float | None,
 ) -> Step:
+    """Step for one equation that was run: its text, types, layouts, work, and the work that was avoided.
+
+    operands, results : the values it read and gave. work : the count of its work.
+    """
     cost = _of_work(work)
     reason = _reason([*operands, *results])
     dense = of_equation(equation, dense=True) if reason and type(equation.op).__name__ == "Op" else Cost()
@@ -250,7 +273,7 @@ def _step(
 
 
 def _bodies(equation: Equation) -> tuple[Body, ...]:
-    """The graphs that an equation runs, as they run."""
+    """Graphs that an equation runs (of loops and branches), simplified if they are compiled, as steps."""
     bodies = []
     for key, body in sorted(equation.params.items()):
         if isinstance(body, Graph):
@@ -263,7 +286,9 @@ def _bodies(equation: Equation) -> tuple[Body, ...]:
 
 
 def _by_types(equation: Equation, names: Mapping[Value, str]) -> Step:
-    """Step for an equation of a body, with its cost by the types of its operands and results."""
+    """Step for an equation of a body that was not run separately: its cost follows from types of operands and
+    results.
+    """
     types = tuple(type_text(Aval(v.shape, v.dtype)) for v in equation.results)
     layouts = ("strided",) * len(types)
     text, cost, line = _text(equation, names), of_equation(equation), _line(equation.where)
@@ -276,7 +301,9 @@ def _of_work(work: Work) -> Cost:
 
 
 def _reason(values: Sequence[Shaped | Undefined]) -> str:
-    """Reason why less is computed than the shapes require: the kind of support of a value; "" if none."""
+    """Name of the kind of zeros in ``values`` because of which less is computed than the shapes require; ""
+    if none.
+    """
     supports = [support_of(x) for x in values if x is not UNDEFINED]
     kinds = {"undefined": type(NOTHING), "box": Box, "pattern": Stored, "bracket": Bracket}
     return next((name for name, kind in kinds.items() if any(isinstance(s, kind) for s in supports)), "")
@@ -286,6 +313,9 @@ def _reason(values: Sequence[Shaped | Undefined]) -> str:
 
 
 def _from_notes(work: Work, traced: Graph) -> list[Piece]:
+    """Pieces of avoided work from the notes taken while the function was traced: skipped cotangents, zeros
+    and masks.
+    """
     notes = work.notes or []
     costs, equations = RuleCosts(), _Equations(traced, (n.node for n in notes if isinstance(n, Skip)))
     pieces = []
@@ -316,11 +346,11 @@ def _annihilated(note: Annihilated) -> Piece:
 
 
 class _Equations:
-    """Equations of a graph by the node that each of them recorded.
+    """Search for the equation of a graph that recorded a node.
 
-    The equation has the node's op, line and shapes of operands. Of several such equations, it is the one
-    with most of the node's values among its own; if none has any, the one at the node's position among
-    the nodes with the same op, line and shapes.
+    The equation has the node's op, line and shapes of operands. If there are several, it is the one that
+    shares most values with the node; if none shares any, the one at the node's position among the nodes with
+    the same op, line and shapes.
     """
 
     def __init__(self, graph: Graph, nodes: Iterable[Node]) -> None:
@@ -337,6 +367,7 @@ class _Equations:
         return node.op, node.where, tuple(getattr(x, "shape", None) for x in node.args)
 
     def of(self, node: Node) -> Equation | None:
+        """Equation that recorded ``node``; None if there is none."""
         key = self._key(node)
         alike, nodes = self._alike.get(key, []), self._nodes[key]
         if not alike:
@@ -359,7 +390,7 @@ def _names(graph: Graph, traced: Graph, extra: Sequence[Equation]) -> dict[Any, 
 
 
 def _text(equation: Equation, names: Mapping[Value, str]) -> str:
-    """The equation in one line: graphs among its parameters are left out."""
+    """Text of an equation in one line; graphs among its parameters are shown as ``...``."""
     printer = Printer(False)
     printer.names.update(names)
     parts = []
@@ -382,7 +413,7 @@ def _described(equation: Equation) -> str:
 
 
 def _layout(value: Any) -> str:
-    """The layout of a value, with how many entries it stores if not all."""
+    """Name of the layout of a value, with the number of stored entries if not all are stored."""
     if value is UNDEFINED:
         return "undefined"
     name, count = layout_of(value).name, entries(value)

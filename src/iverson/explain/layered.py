@@ -33,9 +33,11 @@ class Drawing:
 
 
 def drawing(sizes: Sequence[tuple[float, float]], edges: Iterable[Edge]) -> Drawing:
-    """Nodes are numbers: node k has ``sizes[k]``, a width and a height. An edge goes from one to another.
+    """Drawing of a graph: positions of its nodes and paths of its edges.
 
-    Raises ValueError where edges go round in a circle.
+    Raises ValueError if edges form a cycle.
+    sizes : width and height of each node; nodes are named by their position here.
+    edges : pairs of a node and a node below it.
     """
     edges = list(dict.fromkeys(edges))
     layer = _layers(len(sizes), edges)
@@ -54,7 +56,9 @@ def drawing(sizes: Sequence[tuple[float, float]], edges: Iterable[Edge]) -> Draw
 
 
 def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
-    """Layer of each node: below all its sources; a node without sources is just above its highest target."""
+    """Layer of each node: below all its sources; a node without sources is directly above its
+    highest target.
+    """
     sources, targets = _neighbours(count, edges)
     waiting = [len(s) for s in sources]
     ready = [k for k in range(count) if not waiting[k]]
@@ -74,8 +78,11 @@ def _layers(count: int, edges: Sequence[Edge]) -> list[int]:
 
 
 def _chains(layer: list[int], edges: Sequence[Edge], count: int) -> dict[Edge, list[int]]:
-    """Each edge as a chain of nodes with one in each layer; those in between are new, numbered from ``count``
-    on, and their layers are added."""
+    """Map from each edge to a chain of nodes with one in each layer from its first to its last node.
+
+    The nodes in between are new points of the drawing, numbered from ``count`` on; their layers are appended
+    to ``layer``.
+    """
     chains = {}
     for a, b in edges:
         between = range(layer[a] + 1, layer[b])
@@ -94,7 +101,9 @@ def _neighbours(count: int, links: Iterable[Edge]) -> tuple[list[list[int]], lis
 
 
 def _ordered(layer: Sequence[int], above: list[list[int]], below: list[list[int]]) -> list[list[int]]:
-    """The nodes of each layer from left to right: of several sweeps by medians that with fewest crossings."""
+    """Nodes of each layer from left to right: of several sweeps by medians, the order with the fewest
+    crossings.
+    """
     rows: list[list[int]] = [[] for _ in range(max(layer, default=-1) + 1)]
     for k, depth in enumerate(layer):
         rows[depth].append(k)
@@ -114,7 +123,10 @@ def _ordered(layer: Sequence[int], above: list[list[int]], below: list[list[int]
 
 
 def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
-    """Number of pairs of links that cross: inversions of their lower ends, in the order of the upper ends."""
+    """Number of pairs of links that cross.
+
+    These are inversions of the lower ends, taken in the order of the upper ends.
+    """
     total = 0
     for row, under in pairwise(rows):
         place = {k: n for n, k in enumerate(under)}
@@ -140,10 +152,10 @@ def _crossings(rows: list[list[int]], below: list[list[int]]) -> int:
 def _across(
     order: list[list[int]], widths: Sequence[float], above: list[list[int]], below: list[list[int]]
 ) -> list[float]:
-    """The middle of each node, by sweeps down and up and then by both sides at once.
+    """Horizontal centre of each node, from sweeps down and up, and then sweeps by both sides at once.
 
-    What nothing leads to follows what it leads to, and does not pull at it. Links between points of an edge
-    weigh more than others, so that it runs straight.
+    A node without sources follows its targets: it has no influence on their positions. Links between two
+    points of one edge weigh more than others, so that the edge runs straight.
     """
     x = [0.0] * len(widths)
     pulling = [[j for j in beside if above[j]] or beside for beside in above]
@@ -160,7 +172,7 @@ def _across(
 
 
 def _weighed(beside: list[list[int]], widths: Sequence[float]) -> list[list[tuple[int, float]]]:
-    """Neighbours with the weights of the links to them."""
+    """Neighbours of each node, with the weights of the links: 4 between two points of an edge, else 1."""
     return [
         [(j, 4.0 if widths[j] <= _POINT >= widths[k] else 1.0) for j in neighbours]
         for k, neighbours in enumerate(beside)
@@ -173,9 +185,11 @@ def _pulled(x: Sequence[float], links: Sequence[tuple[int, float]], default: flo
 
 
 def _settle(row: Sequence[int], widths: Sequence[float], x: list[float], targets: Sequence[float]) -> None:
-    """Places in a layer, with the least squares to those wanted, that keep order and distance.
+    """Set in ``x`` the centres of the nodes of one layer, as near as possible to ``targets`` in least
+    squares.
 
-    Less the distances, they may only increase: neighbours that would not are pooled at their mean.
+    Order and distances are kept. After the distances are subtracted, positions may only increase: neighbours
+    whose positions would decrease are pooled at their mean.
     """
     offsets = [0.0]
     for a, b in pairwise(row):
@@ -193,7 +207,7 @@ def _settle(row: Sequence[int], widths: Sequence[float], x: list[float], targets
 
 
 def _down(order: list[list[int]], sizes: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """Top and height of each layer."""
+    """Top and height of each layer, as two lists."""
     heights = [max((sizes[k][1] for k in row if k < len(sizes)), default=0.0) for row in order]
     tops = [GAP]
     for height in heights[:-1]:
@@ -209,7 +223,11 @@ def _route(
     layer: Sequence[int],
     sizes: Sequence[tuple[float, float]],
 ) -> tuple[Point, ...]:
-    """From the lower edge of the first node to the upper edge of the last, straight down in each layer."""
+    """Points of an edge from the bottom of its first node to the top of its last; it is vertical inside of
+    layers.
+
+    chain : the nodes of the edge, one for each layer.
+    """
     first, *between, last = chain
     points = [(centres[first][0], centres[first][1] + sizes[first][1] / 2)]
     for k in between:

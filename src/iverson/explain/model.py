@@ -41,13 +41,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """An equation that is carried out.
+    """Equation that was carried out, with its work.
 
     text : the equation, without types.
-    types : of its results: dtype and shape.
-    layouts : of its results, as they came, with how many entries are stored if not all are.
-    reason : why ``avoided`` was: what is stored of its operands or results.
-    seconds : the least of several runs; None if it was not timed.
+    types : dtype and shape of each result.
+    layouts : layout of each result in the run, with the number of stored entries if not all are stored.
+    done, avoided : the work that was done, and the work that shapes alone would require beyond that.
+    reason : the kind of zeros in operands or results because of which work was avoided; "" if none was.
+    seconds : the least time of several runs; None if it was not timed.
     bodies : the graphs that it runs.
     """
 
@@ -65,9 +66,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
-    """A graph that a step runs, with what one run of it costs by its types: how often it runs, and which of
-    two branches, the values decide.
+    """Graph that a step runs, with the cost of one run by its types.
 
+    The values decide the number of runs, and which of two branches is run.
     text : its name and inputs.
     """
 
@@ -108,14 +109,14 @@ class ProgramStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Account of a function on some arguments.
+    """Account of one call of a function: the data of a report.
 
-    traced, graph : as it was written down, and as it runs.
+    traced, graph : the graph as it was traced, and after all passes, as it runs.
     gone : equations of ``traced`` that do not run, each with the reason.
     compiling : the work done once, while the function was traced: on what depends on no input.
-    program : the steps of a compiled function.
-    seconds : of a call; None if it was not timed.
-    arguments : how the user would write an input that is an argument, or in one.
+    program : the steps of the compiled program, or of the compiled functions that are called.
+    seconds : the time of a call; None if it was not timed.
+    arguments : source text for each input that is an argument or a leaf of one.
     """
 
     name: str

@@ -61,7 +61,7 @@ _LEGEND = (
 
 
 def as_page(account: Found) -> str:
-    """The whole page."""
+    """HTML text of the whole page."""
     title = escape(f"What {account.name} does and avoids")
     took = "" if account.seconds is None else f" A call takes {account.seconds * 1e6:,.0f} us."
     parts = [
@@ -83,6 +83,7 @@ def as_page(account: Found) -> str:
 
 
 def _sums(account: Found) -> str:
+    """HTML table of the work that was done and avoided, with a row for each reason."""
     avoided = account.avoided()
     rows = [("done", account.done, "", "")]
     if account.compiling:
@@ -133,7 +134,10 @@ def _steps(account: Found) -> str:
 
 
 def _rows(step: Step, timed: bool, depth: int = 0) -> Iterator[str]:
-    """A row for a step, followed by those of the graphs that it runs."""
+    """Table rows of a step, followed by those of the graphs that it runs.
+
+    timed : True if the table has a column of times. depth : 0, or more for a step inside of another.
+    """
     duration = "" if step.seconds is None else f"{step.seconds * 1e6:,.1f}"
     took = f'<td class="n">{duration}</td>' if timed else ""
     less = f"{escape(step.reason)}: {escape(brief(step.avoided))}" if step.avoided else ""

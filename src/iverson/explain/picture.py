@@ -30,7 +30,11 @@ _TIP = (
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A box: its lines of text, what kind it is (a CSS class), and the share of its work that was avoided."""
+    """Box of the drawing.
+
+    kind : CSS classes. lines : its text. title : the text that a pointer shows.
+    avoided : the share of its work that was avoided, from 0 to 1.
+    """
 
     kind: str
     lines: tuple[str, ...]
@@ -45,7 +49,7 @@ class Node:
 
 
 def picture(account: Found) -> str:
-    """The graph as one ``svg`` element."""
+    """SVG text of the graph, one ``svg`` element."""
     nodes, edges = _nodes(account)
     layout = drawing([n.size for n in nodes], edges)
     width, height = f"{layout.width:.0f}", f"{layout.height:.0f}"
@@ -64,7 +68,11 @@ def picture(account: Found) -> str:
 
 
 def _nodes(account: Found) -> tuple[list[Node], list[tuple[int, int]]]:
-    """Inputs, constants, steps, equations that do not run, cotangents that are not computed, and outputs."""
+    """Boxes of the drawing, and edges as pairs of their numbers.
+
+    There is a box for each input, constant, step and equation that does not run, for the work avoided
+    elsewhere (cotangents that are not computed), and for the output.
+    """
     nodes: list[Node] = []
     edges: list[tuple[int, int]] = []
     node_of: dict[Value, int] = {}
@@ -108,7 +116,11 @@ def _nodes(account: Found) -> tuple[list[Node], list[tuple[int, int]]]:
 
 
 def _ghosts(account: Found, at: dict[Value, int]) -> dict[int | None, list[Piece]]:
-    """Pieces of avoided work that no drawn equation contains, by the node that each of them belongs to."""
+    """Pieces of avoided work that belong to no drawn equation, such as cotangents, grouped by the box to
+    attach them to.
+
+    at : the box of the equation that gives each value. The key None is for pieces without a box.
+    """
     visible = {s.equation for s in account.steps}.union(e for e, _ in account.gone)
     result: dict[int | None, list[Piece]] = {}
     for p in account.pieces:
@@ -169,7 +181,9 @@ def _cut(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _share(work: Cost, avoided: Cost) -> float:
-    """Share of the work that was avoided: of multiply-adds if there are any, else of entries, else bytes."""
+    """Share of work that was avoided, from 0 to 1: of multiply-adds if there are any, else of entries, else
+    of bytes.
+    """
     pairs = ((getattr(c, name) for c in (work, avoided)) for name in ("multiply_adds", "entries", "bytes"))
     for d, a in pairs:
         if d or a:
@@ -185,6 +199,7 @@ def _pattern(pattern: Pattern) -> str:
 
 
 def _curve(route: Sequence[Point]) -> str:
+    """SVG path through the points of an edge, by cubic curves with vertical ends."""
     (x, y), *points = route
     parts = [f"M{x:.1f},{y:.1f}"]
     for u, v in points:
@@ -195,6 +210,7 @@ def _curve(route: Sequence[Point]) -> str:
 
 
 def _box(node: Node, centre: Point) -> str:
+    """SVG element for a box of the drawing, with its text; the part for avoided work is shaded."""
     width, height = node.size
     left_edge, top = centre[0] - width / 2, centre[1] - height / 2
     rect = f'<rect x="{left_edge:.1f}" y="{top:.1f}" width="{{:.1f}}" height="{height:.1f}" rx="5"{{}}/>'

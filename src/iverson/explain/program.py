@@ -24,8 +24,11 @@ _WORDS = {Nest: "nests", Product: "products", Repeat: "loops", Branch: "branches
 
 
 def steps_of(graph: Graph, depth: int = 0) -> tuple[ProgramStep, ...]:
-    """Native segments, with how many loop nests, products, loops and branches each has, and library steps,
-    each followed by the steps of graphs that it runs."""
+    """Steps of the compiled program of ``graph``: native segments and library calls, in order.
+
+    A native segment names its numbers of loop nests, products, loops and branches. A library step is followed
+    by the steps of the graphs that it runs, at a greater depth.
+    """
     steps = []
     for step in executable(graph).steps:
         if isinstance(step, Native):
@@ -39,7 +42,11 @@ def steps_of(graph: Graph, depth: int = 0) -> tuple[ProgramStep, ...]:
 
 
 def called_programs(calls: Iterable[Called]) -> tuple[ProgramStep, ...]:
-    """The programs of compiled functions that a function calls, forward and back where it differentiates."""
+    """Steps of the programs of the compiled functions that were called, forward and, if differentiated,
+    backward.
+
+    Equal programs are listed once, with the number of calls.
+    """
     counts: dict[tuple[ProgramStep, ...], int] = {}
     for call in calls:
         traced, handles = call.function.traced_for_kind(*call.args, **call.kwargs)
@@ -58,11 +65,17 @@ def called_programs(calls: Iterable[Called]) -> tuple[ProgramStep, ...]:
 
 
 def _is_on_pattern(v: Value) -> bool:
-    """True if the trace contains the pattern of an input, so that another pattern needs another trace."""
+    """Return True if the trace is valid for one pattern of the input ``v`` only: another one is
+    traced again.
+    """
     return isinstance(v.aval.support, Stored) and symbol_of(v) is None
 
 
 def _graphs(compiled: Compiled, flags: tuple[bool, ...]) -> Iterable[tuple[str, Graph]]:
+    """Titles and graphs that a call runs: one graph, or forward and backward if an input is differentiated.
+
+    flags : for each input, True if it is tracked.
+    """
     if True not in flags:
         return [(compiled.name, compiled.graph)]
     forward = compiled.differentiable(flags)
@@ -81,7 +94,9 @@ def _contents(step: Native) -> str:
 
 
 def _recomputed(step: Native) -> list[str]:
-    """Line about the values that are recomputed at each read, which moves fewer bytes than to store them."""
+    """List with one line about values that are recomputed at each read instead of stored; empty if there are
+    none.
+    """
     equations = [e for e, _ in step.again()]
     if not equations:
         return []

@@ -28,11 +28,12 @@ class RuleCosts:
         self._known: dict[Any, Cost] = {}
 
     def of(self, node: Node, k: int, part: Entries = FULL, beside: Sequence[int] = ()) -> Cost:
-        """Cost of argument k's cotangent, or a part of it, from a dense cotangent of the result.
+        """Cost of the cotangent of argument ``k`` of a node, from a dense cotangent of the node's result.
 
+        part : the entries of the cotangent that are computed, by default all.
         beside : arguments whose cotangents are computed too; work shared with them is not counted.
 
-        No cost for a rule that cannot be traced.
+        A rule that cannot be traced has no cost.
         """
         if part is NOTHING:
             return Cost()
@@ -52,6 +53,9 @@ class RuleCosts:
 
 
 def _cost(node: Node, demand_of: dict[int, Entries]) -> Cost:
+    """Cost of the cotangents that ``demand_of`` asks for, by argument numbers; no cost if the rule cannot be
+    traced.
+    """
     demands = tuple(demand_of.get(i, NOTHING) for i in range(len(node.args)))
     level = Trace("rule")
     try:
@@ -65,9 +69,10 @@ def _cost(node: Node, demand_of: dict[int, Entries]) -> Cost:
 
 
 def of_equation(equation: Equation, *, dense: bool = False) -> Cost:
-    """Cost by the types of its operands and results, or by their shapes alone if ``dense``.
+    """Cost of an equation by the types of its operands and results, or by their shapes alone if ``dense``.
 
-    An equation that runs a graph costs the sum of the graph's equations, times the certain number of runs.
+    An equation that runs one graph costs the sum of the graph's equations, times its ``length``. One that
+    runs several (a branch, a loop with a condition) has no cost, since the number of runs is not known.
     """
     bodies = [p for p in equation.params.values() if isinstance(p, Graph)]
     if bodies:  # of several, a branch is not known, nor how often a loop runs
@@ -79,7 +84,7 @@ def of_equation(equation: Equation, *, dense: bool = False) -> Cost:
 
 
 def _known(operand: Any) -> Any:
-    """Properties of a node's argument that the cost depends on: shape, dtype and support, or its type."""
+    """Key of an operand for costs: shape, dtype and support of an array; the type of another value."""
     if isinstance(operand, Aval):
         return operand.shape, operand.dtype, _lasting(operand.support)
     if type(operand) in layouts_by_type:
@@ -92,7 +97,7 @@ def _lasting(support: Entries) -> Entries:
 
 
 def _in(level: Trace, node: Node) -> Node:
-    """The node with traced values in place of its own."""
+    """Copy of ``node`` with inputs of the trace ``level`` in place of its floating operands and results."""
 
     def traced(operand: Any) -> Any:
         if not hasattr(operand, "dtype") or not is_inexact(operand.dtype):

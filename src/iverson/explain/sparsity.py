@@ -89,7 +89,7 @@ def sparsity(function: Callable[P, R], argnums: Argnums = 0) -> Callable[P, Spar
 
 
 def _pattern(outputs: list[Dependence], n: int) -> Matrix:
-    """The rows of all outputs, those that depend on everything written out."""
+    """Boolean matrix with the rows of all outputs; a row that depends on everything has all ``n`` columns."""
     from scipy.sparse import vstack
 
     every = []

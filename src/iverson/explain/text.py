@@ -12,7 +12,7 @@ _HEAD = f"{'products':>10}{'multiply-adds':>16}{'entries':>14}{'bytes':>14}"
 
 
 def as_text(account: Found) -> str:
-    """The sums, the steps that were carried out, and what was avoided."""
+    """Text of a report: the sums, the steps that were carried out, and the work that was avoided."""
     took = "" if account.seconds is None else f", a call takes {account.seconds * 1e6:,.0f} us"
     lines = [f"{account.name}: {_counted(len(account.steps), 'step')}{took}", f"{'':<14}{_HEAD}"]
     lines.append(f"{'done':<14}{_numbers(account.done)}")
@@ -45,7 +45,7 @@ def brief(cost: Cost) -> str:
 
 
 def typed(step: Step) -> list[str]:
-    """The type of each result, and its layout where that is not strided."""
+    """Text for each result of a step: its type, and its layout unless that is strided."""
     of_all = zip(step.types, step.layouts, strict=True)
     return [kind if layout == "strided" else f"{kind} {layout}" for kind, layout in of_all]
 
@@ -60,7 +60,10 @@ def _numbers(cost: Cost) -> str:
 
 
 def _steps(steps: Sequence[Step], margin: str = "") -> list[str]:
-    """A line a step, followed by those of the graphs that it runs."""
+    """Lines of text: one for each step, followed by those of the graphs that it runs.
+
+    margin : the spaces in front of each line.
+    """
     lines = []
     for step in steps:
         lines.append(margin + _step(step))
@@ -79,7 +82,9 @@ def _step(step: Step) -> str:
 
 
 def _pieces(pieces: tuple[Piece, ...]) -> list[str]:
-    """One line for pieces that are alike, with how many there are."""
+    """Lines of text, one for all pieces with the same reason, description and source line, with
+    their number.
+    """
     alike: dict[tuple[str, str, str], list[Piece]] = {}
     for p in pieces:
         alike.setdefault((p.reason, p.what, p.line.address if p.line else ""), []).append(p)

@@ -80,7 +80,10 @@ _CHARS = frozenset(d.char for d in dtypes.ALL)
 
 
 def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """The operator, its reflection and its in-place form."""
+    """Special methods of a binary operator: the operator, its reflected form and its in-place form.
+
+    name : the name of the op.
+    """
     op = TABLE[name]
 
     def forward(self: Array, other: Other) -> Any:
@@ -105,9 +108,10 @@ def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable
 
 
 def _operand(other: Other, operation: str) -> Any:
-    """The other side as an operator takes it, or NotImplemented.
+    """Right operand of an operator in a form that ops take; NotImplemented for a type that they do not take.
 
-    Raises DTypeError for entries that Iverson does not have, ArgumentTypeError for an array of `numpy.ma`.
+    Raises DTypeError for an array with a dtype that Iverson does not have, ArgumentTypeError for an array of
+    `numpy.ma`.
     """
     if type(other) in _SCALARS or isinstance(other, Operand):
         return other
@@ -134,7 +138,7 @@ def _unary(name: str) -> Callable[..., Any]:
 
 
 def _matmul() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """See `_binary`; for matrix products, with vectors and batches brought to the form of the op first."""
+    """Special methods of ``@``, as `_binary` returns them; vectors and batches are allowed."""
 
     def forward(self: Array, other: Other) -> Any:
         if type(other) is not type(self) and (other := _operand(other, "matmul")) is NotImplemented:
@@ -157,7 +161,9 @@ def _matmul() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any
 
 
 class _Written:
-    """Object that counts the references to itself when its ``__setitem__`` is called."""
+    """Object that counts the references to itself in ``__setitem__``, to tell temporaries from named
+    objects.
+    """
 
     __slots__ = ()
 
@@ -166,7 +172,9 @@ class _Written:
 
     @classmethod
     def of_temporary(cls) -> int:
-        """Number of references to a temporary; 0 where the interpreter counts as many with a name."""
+        """Number of references that a temporary has during ``__setitem__``; 0 if a named object has
+        as many.
+        """
         references: list[int] = []
         cls()[references] = None
         instance = cls()
@@ -178,6 +186,7 @@ _REFERENCES_OF_TEMPORARY = _Written.of_temporary()
 
 
 def _warn_lost_write() -> None:
+    """Warn that a value was assigned to a temporary that is no part of another tensor, so that it is lost."""
     warn(
         "assignment: the tensor written to is a temporary, so nothing can read what was written; what "
         "detach, flatten or index arrays give of a tensor is a tensor of its own: write "
@@ -212,7 +221,7 @@ class Array(Operand, Methods):
         _link: Any
 
         def _become(self, result: Self) -> None:
-            """Stand for a result of this kind, shape and dtype from now on."""
+            """Make this handle stand for ``result``, which has the same kind, shape and dtype."""
 
         def detach(self) -> Self:
             """The same entries, not tracked."""
@@ -221,7 +230,9 @@ class Array(Operand, Methods):
             """The only entry as a Python number."""
 
         def _entry(self) -> Any:
-            """See `item`; for code that reads the entry and does not hand it out."""
+            """The only entry as a Python number, for internal use; the entry is not handed to the user (see
+            `item`).
+            """
 
     # -- facts ---------------------------------------------------------------------------------------
 
@@ -307,7 +318,10 @@ class Array(Operand, Methods):
     # -- in place ------------------------------------------------------------------------------------
 
     def _rebind(self, op: Op, result: Any) -> None:
-        """Make this handle stand for a result of its own shape and dtype."""
+        """Make this handle stand for ``result``, in place; raises if its kind, shape or dtype does not fit.
+
+        A result of another dtype is cast if that is safe within its kind.
+        """
         check_in_place(unwrap(self), f"in-place {op.name}")
         if type(result) is not type(self):
             raise ArgumentTypeError(
@@ -359,7 +373,9 @@ class Array(Operand, Methods):
         return bool(self._equal(value).any())
 
     def _equal(self, value: subscripts.Source) -> Any:
-        """Mask of the entries that equal a value; raises ArgumentTypeError if it cannot be compared."""
+        """Boolean array of the entries that equal ``value``; raises ArgumentTypeError if it cannot be
+        compared.
+        """
         mask = self == value
         if not isinstance(mask, Operand):
             raise ArgumentTypeError(
@@ -389,7 +405,12 @@ class Array(Operand, Methods):
         return int(self._real_item("int"))
 
     def _converted(self, operation: str) -> Any:
-        """The only entry, for a conversion that nobody wrote ``item()`` for."""
+        """The only entry as a Python number, for ``float(x)`` and similar conversions, which Python may call
+        implicitly.
+
+        Raises GradientError, or warns with DetachWarning, if a derivative would be lost. operation : the
+        conversion, for errors.
+        """
         check_conversion(unwrap(self), operation)
         return self.item()
 

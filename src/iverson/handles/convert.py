@@ -81,6 +81,9 @@ def asarray(
 
 
 def _from_handle(obj: Tensor, dtype: DType | None, copy: bool | None, requires_grad: bool) -> Any:
+    """Tensor of ``obj`` with the requested dtype, a copy if needed; ``obj`` itself if nothing is to
+    change.
+    """
     result = obj
     if dtype is not None and dtype != obj.dtype:
         if copy is False:
@@ -98,6 +101,7 @@ _array_of_dtype: Any = at_user_line(np.array)
 
 
 def _to_numpy(obj: Any, dtype: DType | None, copy: bool | None) -> np.ndarray[Any, Any]:
+    """NumPy array of an object that is no Tensor; raises an Iverson error if it cannot be one."""
     if not hasattr(obj, "__array__") and hasattr(obj, "__dlpack__"):
         obj = np.from_dlpack(obj)
     if isinstance(obj, (list, tuple)):
@@ -172,7 +176,7 @@ def _check_not_cut(source: DType, target: DType) -> None:
 
 
 def leaves(items: Iterable[T]) -> Iterator[Any]:
-    """Items of nested sequences, in order."""
+    """Items of nested lists and tuples that are not lists or tuples themselves, in order."""
     for item in items:
         if isinstance(item, (list, tuple)):
             yield from leaves(item)
@@ -185,13 +189,16 @@ def _holds_tracked(items: Sequence[Data]) -> bool:
 
 
 def _stacked(items: Sequence[Data], dtype: DType) -> Any:
-    """Nested sequences as one tensor that depends on the tensors in them."""
+    """Tensor from nested sequences with tensors in them, on which the result depends."""
     parts = [_stacked(i, dtype) if isinstance(i, (list, tuple)) else asarray(i, dtype=dtype) for i in items]
     return bind(TABLE["stack"], tuple(parts), {"axis": 0})
 
 
 def _without_tensors(items: Sequence[Data]) -> Any:
-    """Nested sequences with Tensors of rank 0 or more replaced by arrays (they must not track gradients)."""
+    """Nested lists with Tensors replaced by NumPy arrays; the Tensors must not track gradients.
+
+    Raises if an item is missing (None or NA).
+    """
     return [
         _without_tensors(i)
         if isinstance(i, (list, tuple))

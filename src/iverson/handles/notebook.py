@@ -11,7 +11,7 @@ from iverson.layouts.layout_registry import entries, support_of
 
 
 def show(x: PrintableTensor) -> str:
-    """A Tensor as HTML. What is drawn is its support: of a strided tensor, everything, which is not drawn."""
+    """HTML of a Tensor. It has a picture of the support, unless all entries are stored."""
     layout = layout_of(x._value).name
     picture, facts = None, []
     if has_entries(x) and support_of(x._value) is not FULL:
@@ -22,7 +22,10 @@ def show(x: PrintableTensor) -> str:
 
 
 def page(kind: str, layout: str, x: Printable, facts: list[str], picture: Picture | None) -> str:
-    """A line of facts, the picture if there is one, and the text."""
+    """HTML with a line of facts, the picture if there is one, and the text of ``x``.
+
+    kind : the name of the type.
+    """
     from html import escape
 
     extents = [f"{n:,}" for n in x.shape]

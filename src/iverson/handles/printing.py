@@ -33,7 +33,11 @@ class PrintableTensor(Printable, Protocol):
 
 
 def show(x: PrintableTensor) -> str:
-    """``iverson.Tensor([1., 2.])`` with whatever is not the default: dtype, layout, requires_grad."""
+    """Text like ``iverson.Tensor([1., 2.])``, with dtype, layout and requires_grad if they are not the
+    default.
+
+    The shape stands in place of the entries if these are not known, or for a large sparse tensor.
+    """
     layout = layout_of(x._value).name
     prefix = "iverson.Tensor("
     facts = []

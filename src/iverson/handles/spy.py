@@ -77,7 +77,9 @@ class Picture:
         return where
 
     def _shades(self) -> Array:
-        """0 for nothing, else 1 to 4: a cell that is not empty is seen, one that is full is darkest."""
+        """Shade of each cell: 0 if it is empty, else 1 to 4 by the quarter of its share, so that 4 is above
+        3/4.
+        """
         shades: Array = np.ceil(np.clip(self.cells, 0, 1) * (len(_OPACITIES) - 1)).astype(int)
         return shades
 
@@ -91,7 +93,7 @@ class Picture:
 
 
 def _runs(where: Array) -> list[str]:
-    """The path of the cells that are True, a rectangle for each run in a row."""
+    """SVG path commands for the cells that are True: a rectangle for each run of them in a row."""
     rectangles = []
     for y, row in enumerate(where.tolist()):
         x = 0
@@ -104,7 +106,9 @@ def _runs(where: Array) -> list[str]:
 
 
 def of_entries(entries: Entries, shape: Shape) -> Picture | None:
-    """A picture of a set of entries of a tensor; None where it is not known without looking at them all."""
+    """Picture of a support, of a tensor of ``shape``; None if the support does not say where entries are
+    zero.
+    """
     if isinstance(entries, Nothing):
         return Picture(shape, np.zeros([-(-n // _step(n)) for n in _matrix(shape)]))
     if isinstance(entries, Full):
@@ -117,7 +121,9 @@ def of_entries(entries: Entries, shape: Shape) -> Picture | None:
 
 
 def of_pattern(pattern: Pattern) -> Picture:
-    """A picture of what a pattern stores; of dense trailing axes there is nothing to see."""
+    """Picture of the entries that a pattern stores, over the axes of the pattern; dense trailing axes are
+    left out.
+    """
     every = -(-pattern.count // MOST)
     sample = pattern
     if every > 1:  # at random within its stretch: equal distances would meet a regular pattern in its rhythm
@@ -132,7 +138,9 @@ def of_pattern(pattern: Pattern) -> Picture:
 
 
 def of_array(there: Array) -> Picture:
-    """A picture of where a boolean array is True: rows and columns at equal distances, if it is large."""
+    """Picture of the entries at which a boolean array is True; of a large array, a regular sample is
+    drawn.
+    """
     rows, columns = _matrix(there.shape)
     every = [max(1, _step(n) * SIDE**2 // MOST) for n in (rows, columns)]
     sample = there.reshape(rows, columns)[:: every[0], :: every[1]]
@@ -142,7 +150,10 @@ def of_array(there: Array) -> Picture:
 
 
 def _of_box(start: Sequence[int], stop: Sequence[int], shape: Shape) -> Picture:
-    """A box is a product of what is inside along the rows and along the columns."""
+    """Picture of the box from ``start`` to ``stop`` in a tensor of ``shape``.
+
+    The share of a cell is the product of the shares along its rows and its columns.
+    """
     if not shape:
         return Picture(shape, np.ones((1, 1)))
     rows, columns = _matrix(shape)
@@ -162,17 +173,20 @@ def _of_box(start: Sequence[int], stop: Sequence[int], shape: Shape) -> Picture:
 
 
 def _matrix(shape: Shape) -> tuple[int, int]:
-    """Rows and columns: all axes before the last are rows."""
+    """Number of rows and columns of a picture: the axes before the last make the rows."""
     return prod(shape[:-1]), shape[-1] if shape else 1
 
 
 def _step(extent: int) -> int:
-    """Number of rows or columns that one cell shows."""
+    """Number of rows (or columns) of the tensor that one cell of the picture covers."""
     return max(1, -(-extent // SIDE))
 
 
 def _binned(rows: Array, columns: Array, extents: tuple[int, int], weight: float) -> Array:
-    """The share of each cell's entries that is among some, each of which stands for ``weight``."""
+    """Share of each cell that is covered by sampled entries.
+
+    rows, columns : positions of the samples. weight : the number of entries that each sample stands for.
+    """
     steps = [_step(n) for n in extents]
     height, width = (-(-n // step) for n, step in zip(extents, steps, strict=True))
     cells = rows // steps[0] * width + columns // steps[1]

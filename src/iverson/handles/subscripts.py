@@ -57,7 +57,7 @@ _ARRAYS = (np.ndarray, Handle)
 
 
 def getitem(x: Linked, key: Key) -> Any:
-    """``x[key]``."""
+    """Result of ``x[key]``: a part of ``x`` for a basic key, otherwise a new tensor."""
     items, gap = _expand(key, x.shape)
     if _OF_AXES.issuperset(map(type, items)):
         canonical = _canonical(items, x.shape)
@@ -71,8 +71,11 @@ def getitem(x: Linked, key: Key) -> Any:
 
 
 def _open_mesh(arrays: list[NDArray]) -> list[int | None]:
-    """Along which axis each of the broadcast index arrays varies (None for none), where two of them at least
-    do, each along its own: `numpy.ix_`. Else nothing."""
+    """Axis along which each index array varies (None for none), if the arrays form an open mesh.
+
+    This is the case if at least two of them vary, each along an axis of its own, as with `numpy.ix_`.
+    Otherwise the list is empty.
+    """
     along: list[int | None] = []
     if len(arrays) < 2 or not all(isinstance(array, np.ndarray) for array in arrays):
         return []
@@ -88,7 +91,11 @@ def _open_mesh(arrays: list[NDArray]) -> list[int | None]:
 
 
 def _at_mesh(x: Shaped, arrays: list[NDArray], axes: Shape, mesh: list[int | None], target: int) -> Any:
-    """Slices along one axis after the other, which stay sparse; then as if the arrays had been broadcast."""
+    """Result of a read at index arrays that form an open mesh, by reads along one axis after the other.
+
+    So a sparse tensor stays sparse. mesh : from `_open_mesh`. target : the position of the indexed axes in
+    the result.
+    """
     mesh_shape = arrays[0].shape
     for array, axis, d in zip(arrays, axes, mesh, strict=True):
         at = array[tuple(slice(None) if k == d else 0 for k in range(array.ndim))]
@@ -102,7 +109,9 @@ def _at_mesh(x: Shaped, arrays: list[NDArray], axes: Shape, mesh: list[int | Non
 
 
 def setitem(x: Linked, key: Any, value: Any) -> None:
-    """``x[key] = value``: the handle is rebound; the buffer is written in place if nobody else has it."""
+    """Carry out ``x[key] = value``: the handle stands for the result, written in place if nobody else has the
+    buffer.
+    """
     if not isinstance(value, (Operand, int, float, complex, bool)):
         value = plain(value, "assignment", "value")
     if isinstance(value, Wrapper) and not isinstance(x, Wrapper):
@@ -144,7 +153,11 @@ def setitem(x: Linked, key: Any, value: Any) -> None:
 
 
 def _chooses(x: Shaped, key: Any, value: Operand | NDArray | complex) -> bool:
-    """True if a key is a mask without readable entries, and one value goes to all positions of the mask."""
+    """Return True if ``key`` is a boolean mask whose entries are not known, and ``value`` fits all its
+    positions.
+
+    Such an assignment is carried out by `where`.
+    """
     return (
         isinstance(key, Handle)
         and not has_entries(key)
@@ -166,7 +179,7 @@ _write = at_user_line(_set)
 
 
 def _assign_basic(x: Any, value: Any, key: tuple[Index, ...]) -> None:
-    """In place where this handle alone holds the buffer."""
+    """Assign ``value`` to the entries at a basic key, in place if this handle alone has the buffer."""
     sole = holds_alone(x) and has_entries(value) and cells() is None
     buffer: Any = getattr(x, "_value", None)
     if sole and not _same_buffer(buffer, value):
@@ -183,6 +196,9 @@ def _same_buffer(buffer: NDArray, value: Operand | NDArray | complex) -> bool:
 
 
 def _check_value_dtype(x: Shaped, value: Operand | NDArray | complex) -> None:
+    """Raise DTypeError if the dtype of ``value`` cannot be cast to that of ``x``, ArgumentError for a Python
+    int too large.
+    """
     kind = value.dtype if hasattr(value, "dtype") else np.min_scalar_type(value)
     source = np.dtype(type(value)) if not hasattr(value, "dtype") else kind
     if not dtypes.can_cast(source, x.dtype, "same_kind") and not (
@@ -215,9 +231,11 @@ def _check_fits(value: Operand | NDArray | complex, shape: Shape) -> None:
 
 
 def _expand(key: Any, shape: Shape) -> tuple[list[Any], int]:
-    """The key as one item per axis (and None), ellipses and masks spelled out, integer arrays checked.
+    """List with an item for each axis (and None for new axes), and the position of an ellipsis in this list.
 
-    Then before which item an ellipsis stood: it keeps index arrays apart also where it stands for no axis.
+    An ellipsis is replaced by slices, a boolean mask by index arrays, and integer arrays are checked. The
+    position is that of the first slice for the ellipsis: the ellipsis separates index arrays even if it
+    stands for no axis.
     """
     items: list[Any] = []
     axis_count, at = 0, -1
@@ -274,7 +292,7 @@ def _expand(key: Any, shape: Shape) -> tuple[list[Any], int]:
 
 
 class _OnNewAxis(np.ndarray[Any, Any]):
-    """An index array that a mask of rank 0 stands for: all or nothing, along an axis that x gains."""
+    """Index array that stands for a mask of rank 0: it takes all or nothing along a new axis of x."""
 
 
 #: The types of items that are what they say.
@@ -284,11 +302,18 @@ _OF_AXES = frozenset((int, slice, type(None)))
 
 @singledispatch
 def as_index(item: Any) -> Any:
-    """The plain handle or array that an operand stands for as an index. Wrappers register theirs."""
+    """Plain handle or array that stands for an operand as an index. Wrappers register functions of
+    their own.
+    """
     return item
 
 
 def _item(item: Index) -> Any:
+    """One item of a key in checked form: int, slice, None, Ellipsis, integer array, boolean mask, or a traced
+    handle.
+
+    Raises IndexingError for anything else.
+    """
     if item is None or item is Ellipsis or (isinstance(item, (int, slice)) and not isinstance(item, bool)):
         return item
     item = as_index(item)
@@ -323,12 +348,17 @@ def _item(item: Index) -> Any:
 
 
 def _is_mask(item: Index | Sparse) -> bool:
-    """True if an item is a value of bools, strided or sparse: it selects where its entries are True."""
+    """Return True if an item is a boolean value, strided or sparse: it selects the entries at which it is
+    True.
+    """
     return isinstance(item, (np.ndarray, Sparse)) and item.dtype.kind == "b"
 
 
 def _checked(item: Handle | NDArray | int, extent: int, axis: int) -> Any:
-    """An index with negative positions resolved; raises IndexingError outside the axis."""
+    """Index with negative positions resolved; raises IndexingError if one is outside of the axis.
+
+    A NumPy array is copied; for a traced handle the check is made when the graph runs.
+    """
     if isinstance(item, Handle):
         return F.checked_index(item, extent=extent, operation="index", argument="key")
     low, high = item, item
@@ -368,8 +398,11 @@ def _canonical(items: Sequence[Index], shape: Shape) -> tuple[Any, ...]:
 def _split(
     items: Sequence[Index], gap: int, shape: Shape
 ) -> tuple[tuple[Any, ...], list[np.ndarray[Any, Any]], Shape, int]:
-    """An advanced key as: a basic key, the broadcast index arrays, their axes after it, and where the indexed
-    axes stand in the result (first, unless all index arrays are neighbours)."""
+    """Parts of a key with index arrays: a basic key, the broadcast index arrays, their axes, and a position.
+
+    The basic key is applied first, and the axes are those of its result. The position is that of the indexed
+    axes in the final result: 0, unless all index arrays are neighbours.
+    """
     advanced = [k for k, i in enumerate(items) if isinstance(i, (*_ARRAYS, int))]
     neighbours = advanced == list(range(advanced[0], advanced[-1] + 1))
     neighbours = neighbours and not advanced[0] < gap <= advanced[-1]
@@ -390,7 +423,7 @@ def _split(
 
 
 def _broadcast(indices: list[Any]) -> list[Any]:
-    """Indices as arrays of one shape: handles, of those whose entries are not known here."""
+    """Index arrays broadcast to one shape; handles whose entries are not known stay handles."""
     first = indices[0]
     if len(indices) == 1 and type(first) is np.ndarray:
         return indices
@@ -410,7 +443,7 @@ def _reads_part(basic: tuple[Index, ...], shape: Shape) -> bool:
 
 
 def _lead_to(result: Shaped, lead: int, target: int) -> Any:
-    """Move the first ``lead`` axes so that they start at ``target``."""
+    """Array ``result`` with its first ``lead`` axes moved so that they start at ``target``."""
     if not target:
         return result
     order = (*range(lead, lead + target), *range(lead), *range(lead + target, result.ndim))
@@ -418,7 +451,9 @@ def _lead_to(result: Shaped, lead: int, target: int) -> Any:
 
 
 def matmul(a: Operand | NDArray | np.generic | complex, b: Operand | NDArray | np.generic | complex) -> Any:
-    """``a @ b`` with vectors and batches: vectors gain an axis."""
+    """Result of ``a @ b`` for vectors, matrices and batches: a vector gets an axis, which is then removed
+    again.
+    """
     a = a if isinstance(a, Operand) else make_handle(np.asarray(a))
     b = b if isinstance(b, Operand) else make_handle(np.asarray(b))
     rows, columns = a.shape, b.shape

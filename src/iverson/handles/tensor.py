@@ -173,13 +173,18 @@ class Tensor(Handle, Array, TensorMethods):
         meta_of(self._node).retain.add(self._index)
 
     def _paused(self) -> PausedLeaf | None:
-        """The leaf that this handle was before ``requires_grad_(False)``."""
+        """Record of the leaf that this handle was before ``requires_grad_(False)``; None if it is no such
+        handle.
+        """
         place = getattr(self, "_place", None)
         return place if self._node is None and type(place) is PausedLeaf else None
 
     # -- in place ------------------------------------------------------------------------------------
 
     def _become(self, result: Tensor) -> None:
+        """Make this handle stand for ``result``; under `no_grad` a leaf stays a leaf. Its parts are read
+        anew.
+        """
         if (cells := dispatch.cells()) is not None:
             cells.rebinding(self)
         if isinstance(value := result._value, dispatch.LevelValue):
@@ -282,14 +287,18 @@ class Tensor(Handle, Array, TensorMethods):
         return self._read().item()
 
     def _read(self) -> np.ndarray[Any, Any]:
-        """The entries, strided; raises for a leaf around a trace, which may have others in a later run."""
+        """Entries as a NumPy array, for code that only reads them; notes the read in a trace around this
+        call.
+
+        Raises for a tracked tensor from outside of a trace, which may have other entries in a later run.
+        """
         if self._node is not None and (cells := dispatch.cells()) is not None:
             return to_strided(cells.inside(self)._value)
         self._note_read()
         return to_strided(self._value)
 
     def _note_read(self) -> None:
-        """Tell the trace around this call that its results depend on the entries."""
+        """Note in the trace around this call, if there is one, that its results depend on these entries."""
         if dispatch.with_cells.count and (cells := dispatch.cells()) is not None:
             cells.reading((self,))
 
@@ -353,7 +362,9 @@ class Tensor(Handle, Array, TensorMethods):
         return _unpickle, (self._value, self.requires_grad)
 
     def _check_own_leaf(self, operation: str) -> None:
-        """Raises GradientError where a copy that is a leaf would cut off what this tensor depends on."""
+        """Raise GradientError unless this tensor is a leaf that nothing differentiates: a copy of it would be
+        a new leaf.
+        """
         if self._node is not None and (self._node.op is not None or is_differentiated(self._node)):
             raise GradientError(
                 operation,

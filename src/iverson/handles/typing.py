@@ -36,7 +36,9 @@ ArrayLike: TypeAlias = Union[Tensor, "np.ndarray[Any, Any]", np.generic, complex
 
 
 class Rows(Protocol):
-    """A table whose rows are elsewhere, on workers say: `iverson.embedding` asks it for them."""
+    """Table whose rows are stored elsewhere (on workers, for example); `iverson.embedding` asks it
+    for them.
+    """
 
     def __iverson_embedding__(self, indices: Tensor, /) -> Tensor:
         """The rows at integer indices: shape (*indices.shape, width)."""

@@ -36,17 +36,19 @@ class Linked(Shaped, Protocol):
     _link: Any
 
     def _become(self, result: Self, /) -> None:
-        """Stand for a result from now on."""
+        """Make this handle stand for ``result``."""
 
     def __getitem__(self, key: Key, /) -> Any: ...
     def __setitem__(self, key: Key | EllipsisType, value: Any, /) -> None: ...
 
 
 class Link:
-    """Base of a handle that is a part of another, and the parts of the handle itself.
+    """Relation of a handle to the tensor that it is a part of (its base), and to its own parts.
 
-    base : returns the base, or None if no reference to it exists. key : subscript of the part in the base.
-    Both are None where the handle is no part.
+    base : a function that returns the base, or None if the base does not exist any more.
+    key : the subscript of the part in the base, or the op and parameters that made it. Both are None if the
+        handle is no part.
+    parts : weak references to the parts of the handle.
     """
 
     __slots__ = ("base", "key", "parts")
@@ -70,7 +72,9 @@ _UNDONE: dict[str, Any] = {
 
 
 def as_part(part: Linked, base: Linked, key: Key) -> Any:
-    """The handle of ``base[key]``, which knows that it is that."""
+    """The handle ``part``, linked as ``base[key]`` to its base, so that writes go through; a number is not
+    linked.
+    """
     if not part.shape or type(part) is not type(base):
         return part
     try:
@@ -86,7 +90,7 @@ def as_part(part: Linked, base: Linked, key: Key) -> Any:
 
 
 def moved_part(x: Linked, op: str, params: dict[str, Any]) -> Any:
-    """Result of an op that moves all entries of x, as a part of x."""
+    """Result of an op that moves all entries of ``x``, linked to ``x`` as a part of it."""
     return as_part(bind(TABLE[op], (x,), params), x, (TABLE[op], params))
 
 
@@ -133,7 +137,10 @@ def base_of(x: Linked) -> Base | None:
 
 
 def write_back(x: Linked, base: Base | None) -> None:
-    """After a write into a handle: the same in the base that `base_of` gave before."""
+    """Write the value of ``x``, which was just written to, into the base of ``x``, too.
+
+    base : what `base_of` returned before the write; nothing is done for None.
+    """
     if base is not None:
         target, key = base
         link = x._link
@@ -149,7 +156,7 @@ def write_back(x: Linked, base: Base | None) -> None:
 
 
 def read_again(x: Linked) -> None:
-    """After a handle was made to stand for another value: its parts are of that."""
+    """Give the parts of ``x`` their new values, after ``x`` was made to stand for another value."""
     base_link = _link_of(x)
     for where in tuple(base_link.parts) if base_link is not None else ():
         part = where()

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def leaving(x: Array, operation: str) -> Tensor:
-    """The tensor x; raises ArgumentTypeError for anything else, GradientError where it is tracked."""
+    """The tensor ``x``, checked before it is given to another library.
+
+    Raises ArgumentTypeError if ``x`` is not a Tensor, GradientError if it tracks gradients.
+    """
     if not isinstance(x, Tensor):
         masked = isinstance(x, Wrapper)
         remedy = "fill what is masked: x.to_tensor(0.0)" if masked else "call iverson.asarray first"
@@ -34,7 +37,10 @@ def leaving(x: Array, operation: str) -> Tensor:
 
 
 def supported(array: NDArray | None, dtype: DType | torch.dtype, operation: str) -> NDArray:
-    """An array of a dtype that Iverson has; raises DTypeError for others, and where there is no array."""
+    """The ``array``, if Iverson has its dtype; raises DTypeError otherwise, and if ``array`` is None.
+
+    dtype : the dtype of the other library, for the message.
+    """
     if array is None or not dtypes.is_known(array.dtype):
         raise DTypeError(
             operation,
@@ -47,7 +53,11 @@ def supported(array: NDArray | None, dtype: DType | torch.dtype, operation: str)
 
 
 def closed_over() -> GradientError:
-    """The error of a function that is wrapped and depends on tracked tensors other than its arguments."""
+    """GradientError for a wrapped function whose result depends on tracked tensors that are not its
+    arguments.
+
+    The error is returned, not raised.
+    """
     return GradientError(
         "wrap",
         "function",
@@ -58,7 +68,7 @@ def closed_over() -> GradientError:
 
 
 def returned(x: Array | ArrayLike) -> Tensor:
-    """A result of a function that is wrapped; raises ArgumentTypeError where it is masked."""
+    """Result of a wrapped function as a Tensor; raises ArgumentTypeError if it is masked."""
     if isinstance(x, Wrapper):
         raise ArgumentTypeError(
             "wrap", "function", got="a masked tensor", expected="tensors", remedy="return x.to_tensor(0.0)"

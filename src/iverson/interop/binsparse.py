@@ -147,7 +147,7 @@ def read(where: Place, /, *, requires_grad: bool = False) -> iv.Tensor:
 
 
 def _described(x: iv.Tensor) -> binsparse.BinsparseTensor:
-    """A tensor as the package has them."""
+    """Tensor as an object of the package ``binsparse``; raises if the format has no such dtype or layout."""
     if x.dtype not in dtypes.STANDARD:
         raise DTypeError(
             "write", "x", got=f"dtype {x.dtype}", expected="one of the format", remedy="convert it to float32"
@@ -191,7 +191,11 @@ def _described(x: iv.Tensor) -> binsparse.BinsparseTensor:
 
 
 def _levels(*parts: Part | NDArray) -> binsparse.BinsparseLevel:
-    """Nested levels of parts, the outermost first and the values last; without dense parts of rank 0."""
+    """Nested levels of a custom tensor, from parts: the outermost first, the values last.
+
+    parts : for each level, its kind, its number of axes, its index arrays and, if compressed, its starts. A
+        dense part without axes is left out.
+    """
     *outer, values = parts
     level: Any = binsparse.ElementLevel(np.ascontiguousarray(values).reshape(-1))
     for kind, rank, indices, *starts in reversed(outer):
@@ -221,7 +225,9 @@ def _walk(level: binsparse.BinsparseLevel | None) -> Iterator[binsparse.Binspars
 
 
 def _tensor(parsed: binsparse.BinsparseTensor) -> iv.Tensor:
-    """Tensor of a parsed file, whose arrays are decoded but not checked; checks them."""
+    """Tensor of a parsed file. The file's arrays are decoded but may have wrong sizes or orders: this is
+    checked here.
+    """
     shape = as_shape(parsed.shape, "read")
     *levels, element = _walk(parsed.level)
     axes = parsed.transpose or tuple(range(len(shape)))
@@ -256,7 +262,11 @@ def _tensor(parsed: binsparse.BinsparseTensor) -> iv.Tensor:
 
 
 def _coordinates(levels: list[binsparse.BinsparseLevel], level_shape: tuple[int, ...]) -> NDArray:
-    """Coordinates of the entries of the last level: a row of indices for each axis of the levels."""
+    """Indices of the entries of the last level, a row for each axis of the levels; raises if arrays do not
+    fit.
+
+    level_shape : the extents of the tensor in the order of the levels.
+    """
     rows, count, depth = np.zeros((0, 1), np.int64), 1, 0
     for k, level in enumerate(levels):
         extents = level_shape[depth : depth + level.rank]
@@ -300,7 +310,10 @@ def _in_range(row: NDArray, extent: int, axis: int) -> None:
 
 
 def _bounded(levels: list[binsparse.BinsparseLevel], count: int) -> None:
-    """Raise ShapeError if the next sparse level has fewer lines than the dense level before it requires."""
+    """Raise ShapeError if the next sparse level has too few starts for ``count`` lines.
+
+    So a shape in a file cannot ask for memory beyond that of the file's arrays.
+    """
     starts = next(other.pointers_to_next for other in levels if isinstance(other, binsparse.SparseLevel))
     if count >= starts.size:
         raise ShapeError(
@@ -309,7 +322,10 @@ def _bounded(levels: list[binsparse.BinsparseLevel], count: int) -> None:
 
 
 def _check_order(rows: NDArray, depth: int) -> None:
-    """Raise unless columns increase, in lexicographic order."""
+    """Raise ArgumentError unless the columns of ``rows`` increase, in lexicographic order.
+
+    depth : the number of axes of outer levels, for the message.
+    """
     rises = np.zeros(max(rows.shape[1] - 1, 0), bool)
     for row in rows[::-1]:
         step = np.diff(row)
@@ -321,7 +337,10 @@ def _check_order(rows: NDArray, depth: int) -> None:
 
 
 def _whole(x: iv.Tensor, structure: str) -> iv.Tensor:
-    """The matrix of which a triangle is stored."""
+    """Full matrix from ``x``, which has one triangle of it.
+
+    structure : name of the kind of matrix and of the stored triangle, such as "symmetric_lower".
+    """
     kind, _, side = str(structure).rpartition("_")
     if kind not in _MIRRORED or side not in ("lower", "upper"):
         raise _wrong(f"structure {structure!r}", f"one of {', '.join(_MIRRORED)} with _lower or _upper")
@@ -361,7 +380,10 @@ def _wrong(content: str, expected: str) -> ArgumentError:
 
 
 class _Checked(binsparse.BinsparseContainer):  # type: ignore[misc, unused-ignore]
-    """A container that is read with arrays as they are declared: the package would cast what is not."""
+    """Container that raises ValueError if an array does not have the dtype that the header declares.
+
+    The package would cast such an array.
+    """
 
     def __init__(self, container: binsparse.BinsparseContainer) -> None:
         super().__init__()

@@ -33,8 +33,10 @@ EMPTY = np.zeros(0)
 
 
 class Joint:
-    """Layout of joined arrays of some shapes and dtypes: small arrays of the same dtype share one buffer.
+    """Layout of joined arrays: small arrays of the same dtype share one buffer; larger ones are left as they
+    are.
 
+    The buffers and the larger arrays are called parts here.
     kinds : shape and dtype of each array. small : size in bytes from which an array is a part of its own.
 
     >>> joint = Joint([((2,), np.dtype(float)), ((1000,), np.dtype(float)), ((), np.dtype(float))])
@@ -74,7 +76,7 @@ class Joint:
         return len(self._buffers) + len(self._alone)
 
     def of(self, places: Sequence[int]) -> Joint:
-        """Layout of the arrays at some places."""
+        """Layout for only the arrays at ``places``; the last one is cached."""
         if len(places) == len(self._kinds):
             return self
         last_places, joint = self._last
@@ -84,7 +86,7 @@ class Joint:
         return joint
 
     def join(self, arrays: Sequence[NDArray]) -> list[NDArray]:
-        """New buffers with the small arrays, then the others themselves."""
+        """Parts from the arrays: new buffers with the small arrays, then the larger arrays themselves."""
         parts = []
         for entries in self._buffers.values():
             pieces = []
@@ -96,7 +98,7 @@ class Joint:
         return parts + [arrays[k] for k in self._alone]
 
     def split(self, parts: Sequence[NDArray]) -> list[NDArray]:
-        """The arrays, as views of the parts that `join` returned."""
+        """Arrays from the parts that `join` returned, as views of these."""
         arrays: list[Any] = [None] * len(self._kinds)
         for buffer, entries in zip(parts, self._buffers.values(), strict=False):
             for k, shape, at, _ in entries:
@@ -107,9 +109,11 @@ class Joint:
 
 
 def opened(leaves: Iterable[Leaf]) -> tuple[list[NDArray], list[Any]]:
-    """Arrays of the leaves' entries, and the kinds of the leaves; a leaf that is no tensor has no entries.
+    """Array of the entries of each leaf, and the kind of each leaf: all that the tensor is beside its
+    entries.
 
-    Two leaves of the same kind have arrays of the same shape and dtype.
+    The kind has shape, dtype, layout, pattern and mask; it is the leaf itself if that is no tensor, whose
+    array is empty. Leaves of the same kind have arrays of the same shape and dtype.
     """
     buffers: list[NDArray] = []
     kinds: list[Any] = []
@@ -129,7 +133,10 @@ def opened(leaves: Iterable[Leaf]) -> tuple[list[NDArray], list[Any]]:
 
 
 def with_buffers(like: Iterable[Leaf], buffers: Iterable[NDArray]) -> list[Any]:
-    """New leaves of the same kinds with other entries; a leaf that is no tensor is returned as it is."""
+    """New leaves that have the kinds of the leaves in ``like``, with entries in ``buffers``.
+
+    A leaf that is no tensor is returned as it is.
+    """
     return [
         make_handle(b) if type(value_of(x, None)) is np.ndarray else _with_buffer(x, b)
         for x, b in zip(like, buffers, strict=True)

@@ -143,7 +143,11 @@ def wrap(
 
 
 def _traced(flat: Flat, arrays: Sequence[jax.Array | NDArray]) -> list[jax.ShapeDtypeStruct]:
-    """Shapes and dtypes of a function's results, by a trace."""
+    """Shapes and dtypes of the function's results, found by a trace; raises ArgumentError if it reads
+    entries.
+
+    flat : the function, with arguments and results as lists of tensors.
+    """
 
     def outputs(*tensors: iv.Tensor) -> tuple[list[Handle], list[jax.ShapeDtypeStruct]]:
         results: list[Handle] = list(flat(*tensors))
@@ -166,7 +170,7 @@ def _traced(flat: Flat, arrays: Sequence[jax.Array | NDArray]) -> list[jax.Shape
 
 
 def _narrowed(dtype: DType) -> DType:
-    """The dtype that JAX has for it: of 32 bits, unless ``jax_enable_x64`` is set."""
+    """The dtype that JAX uses for ``dtype``: 32 bits instead of 64, unless ``jax_enable_x64`` is set."""
     narrowed: DType = jax.dtypes.canonicalize_dtype(dtype)
     return narrowed
 
@@ -177,7 +181,10 @@ def _narrowed(dtype: DType) -> DType:
 def _called(
     flat: Flat, avals: Sequence[jax.ShapeDtypeStruct], arrays: Sequence[jax.Array | NDArray]
 ) -> list[jax.Array]:
-    """The function, run on the host at each execution."""
+    """JAX arrays that a callback computes: the function is run on the host whenever the JAX program runs.
+
+    avals : shapes and dtypes of the results.
+    """
     ranks = [np.ndim(x) for x in arrays]
 
     def on_host(*buffers: jax.Array | NDArray) -> list[NDArray]:
@@ -193,7 +200,10 @@ def _called(
 
 
 def _mapped(flat: Flat, axes: int) -> Flat:
-    """The function mapped over leading axes, which have extent 1 in arrays that do not vary along them."""
+    """Function that maps ``flat`` over the first ``axes`` axes of its arguments, by `vmap`.
+
+    An argument that does not vary along such an axis has extent 1 there.
+    """
     if not axes:
         return flat
 
@@ -218,12 +228,16 @@ def _checked(array: NDArray, aval: jax.ShapeDtypeStruct) -> NDArray:
 
 @jax.tree_util.register_static
 class _Which(tuple[int, ...]):
-    """Positions among the residuals that JAX keeps between a function and its pullback."""
+    """Positions of the arguments that are differentiated; static data that JAX keeps for the pullback."""
 
     __slots__ = ()
 
 
 def _with_pullback(flat: Flat, avals: tuple[jax.ShapeDtypeStruct, ...]) -> Callable[..., list[jax.Array]]:
+    """Function of JAX arrays that calls ``flat`` on the host, with a pullback (reverse mode) of any order.
+
+    avals : shapes and dtypes of the results.
+    """
     step: Any = jax.custom_vjp(lambda *arrays: _called(flat, avals, arrays))
 
     def forward(*primals: CustomVJPPrimal) -> tuple[list[jax.Array], Residuals]:
@@ -261,6 +275,10 @@ def _with_pullback(flat: Flat, avals: tuple[jax.ShapeDtypeStruct, ...]) -> Calla
 
 
 def _with_pushforward(flat: Flat, avals: tuple[jax.ShapeDtypeStruct, ...]) -> Callable[..., list[jax.Array]]:
+    """Function of JAX arrays that calls ``flat`` on the host, with a pushforward (forward mode) of any order.
+
+    avals : shapes and dtypes of the results.
+    """
     step: Any = jax.custom_jvp(lambda *arrays: _called(flat, avals, arrays))
 
     def rule(
@@ -300,7 +318,7 @@ def _conjugate(x: iv.Tensor) -> iv.Tensor:
 
 
 def _given(derivatives: Sequence[jax.Array | SymbolicZero]) -> dict[int, jax.Array]:
-    """Cotangents or tangents by position, without those that JAX knows to be zero."""
+    """Cotangents or tangents by their positions, without those that JAX knows to be zero."""
     return {
         k: g
         for k, g in enumerate(derivatives)

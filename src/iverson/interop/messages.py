@@ -39,7 +39,10 @@ SMALL = 4096
 
 
 class Packed:
-    """A tree as a pickle and buffers. ``opened`` is what its receiver made of it, and does not travel."""
+    """Message: a pickle of a tree, and the buffers of its large arrays.
+
+    opened : an attribute for the object that the receiver makes from the message; it is not sent.
+    """
 
     __slots__ = ("__weakref__", "buffers", "data", "opened")
 
@@ -68,7 +71,9 @@ class _Pickler(pickle.Pickler):
         self._known = {id(x): k for k, x in enumerate(known)}
 
     def persistent_id(self, obj: Any) -> int | None:
-        """Position of an object that both sides have; None for other objects."""
+        """Position of ``obj`` among the objects that the receiver has, which replaces it in the pickle; None
+        for others.
+        """
         return self._known.get(id(obj))
 
 
@@ -80,7 +85,7 @@ class _Unpickler(pickle.Unpickler):
         self._shared = known
 
     def persistent_load(self, pid: int) -> Any:
-        """Object at a position among those that both sides have."""
+        """Object at position ``pid`` in the list of objects that sender and receiver both have."""
         return self._shared[pid]
 
 
@@ -108,10 +113,11 @@ def pack(tree: Tree, known: Sequence[Structure] = ()) -> Packed:
 
 
 def unpack(packed: Packed, known: Sequence[Structure] = ()) -> Any:
-    """The tree of a message. Large arrays are on the memory of its buffers, where that is aligned.
+    """Tree of a message. Large arrays use the memory of its buffers if that is aligned, else they are copied.
 
-    Libraries add what is not aligned in another order: bits of results would depend on the lengths of
-    messages.
+    Libraries add entries that are not aligned in another order: bits of results would depend on the lengths
+    of messages.
+    known : the patterns and masks that were passed to `pack`, in the same order.
     """
     return _Unpickler(BytesIO(packed.data), known, map(_aligned, packed.buffers)).load()
 
@@ -126,7 +132,7 @@ def _aligned(buffer: Buffer) -> Buffer | NDArray:
 
 
 def structures(leaves: Iterable[Leaf]) -> list[Structure]:
-    """The patterns and masks of tensors: what a message need not repeat."""
+    """List of the patterns and masks of tensors, each once: ``known`` for `pack` and `unpack`."""
     by_id: dict[int, Structure] = {}
     for x in leaves:
         if isinstance(x, MaskedTensor):
@@ -139,7 +145,9 @@ def structures(leaves: Iterable[Leaf]) -> list[Structure]:
 
 
 def summed(terms: Sequence[A]) -> A:
-    """The sum of gradients of one parameter, in the layout that they have together; rows stored once."""
+    """Sum of several gradients of one parameter, in the layout that the sum has; a COO result has each entry
+    once.
+    """
     plain = [unwrap(x) for x in terms]
     total = plain[0] if len(plain) == 1 else F.add_n(*plain)
     repeated = total.layout == "coo" and not value_of(total).pattern.distinct

@@ -87,6 +87,9 @@ def from_torch(x: torch.Tensor, /, *, requires_grad: bool = False) -> iv.Tensor:
 
 
 def _imported(x: torch.Tensor, requires_grad: bool) -> iv.Tensor:
+    """Tensor of a torch tensor in the same layout; raises ArgumentTypeError for a layout that
+    Iverson lacks.
+    """
     x = x.detach()
     if x.layout is torch.strided:
         return iv.asarray(_array(x, "from_torch"), requires_grad=requires_grad)
@@ -130,6 +133,9 @@ def to_torch(x: iv.Tensor, /, *, copy: bool = True) -> torch.Tensor:
 
 
 def _exported(x: iv.Tensor, copy: bool) -> torch.Tensor:
+    """Torch tensor in the same layout, or strided if torch lacks the layout; memory is shared unless
+    ``copy``.
+    """
     if x.layout not in ("coo", *_BY_NAME):
         return _of_array(x.numpy(), copy)
     if not value_of(x).pattern.distinct:
@@ -146,7 +152,11 @@ def _exported(x: iv.Tensor, copy: bool) -> torch.Tensor:
 
 
 def _of_each(batch: Sequence[int], *parts: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The starts, indices and entries of the matrices of a batch, along axes for it."""
+    """Starts, indices and entries of a batch of compressed matrices, each with the axes of ``batch`` in
+    front.
+
+    Raises ArgumentError if the matrices store different numbers of entries.
+    """
     starts, across, entries = parts
     ends = torch.cat([starts[:1], starts[1:].reshape(prod(batch), -1)[:, -1]])
     counts = ends.diff()
@@ -178,7 +188,9 @@ def _check_torch(x: torch.Tensor, operation: str) -> None:
 
 
 def _array(x: torch.Tensor, operation: str) -> NDArray:
-    """The entries of a strided tensor, on its memory."""
+    """NumPy array that shares the memory of a strided torch tensor; raises DTypeError for a dtype Iverson
+    lacks.
+    """
     try:
         if x.dtype is torch.bfloat16:  # of which NumPy knows nothing
             bits: np.ndarray[Any, Any] = x.detach().view(torch.int16).numpy()
@@ -273,7 +285,7 @@ _recording: ContextVar[bool] = ContextVar("iverson_recording_for_torch", default
 
 
 def _reaches_below(floor: int, results: Sequence[Leaf]) -> bool:
-    """True if results depend on nodes that existed before, with numbers below ``floor``."""
+    """Return True if ``results`` depend on nodes recorded before the node with number ``floor``."""
     roots = [slot_of(unwrap(x))[0] for x in results if isinstance(x, Operand) and is_tracked(x)]
     parents = [p for node in reachable(roots, floor) for p in node.parents]
     return any(p is not None and p.number < floor for p in (*roots, *parents))
@@ -293,10 +305,11 @@ _ONLY_LISTED = _references([object()])[0][0]
 
 
 class _Recording:
-    """Tensors of Iverson behind a step of torch's graph, and the leaves that they were recorded from.
+    """Step of torch's graph on the side of Iverson: a recorded computation.
 
-    record : makes the leaves, one for each of the step's arguments, and the results.
+    record : computes from torch tensors the leaves, one for each argument of the step, and the results.
     sparse : True if the gradient of a strided argument may be sparse.
+    leaves, results : what ``record`` returned in the last run.
     """
 
     def __init__(self, record: Record, sparse: bool) -> None:
@@ -306,6 +319,10 @@ class _Recording:
         self.results: list[iv.Tensor] = []
 
     def run(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """Run ``record`` on torch tensors; return the results as torch tensors and keep leaves and results.
+
+        A result shares its memory with torch if nobody else can read that, otherwise it is copied.
+        """
         self.leaves, self.results = self.record(tensors)
         # Memory that nobody else can read, through this handle or another, is torch's from now on.
         unseen = [n == _ONLY_LISTED and holds_alone(x) for n, x in _references(self.results)]
@@ -314,7 +331,9 @@ class _Recording:
     def pulled(
         self, cotangents: Sequence[iv.Tensor], at: Sequence[int], numbers: Sequence[int], create_graph: bool
     ) -> list[iv.Tensor | None]:
-        """Gradients of the leaves of these numbers, for the results at these positions; None without any."""
+        """Gradients of the leaves in ``numbers``, from cotangents of the results in ``at``; None for one that
+        is zero.
+        """
         if not at or not numbers:
             return [None] * len(numbers)
         outputs, inputs = [self.results[k] for k in at], [self.leaves[k] for k in numbers]
@@ -325,6 +344,9 @@ class _Recording:
         ]
 
     def _as_torch_wants(self, g: iv.Tensor, x: iv.Tensor) -> iv.Tensor:
+        """Gradient ``g`` of the leaf ``x`` in a layout that torch accepts for it: that of ``x``, or sparse if
+        allowed.
+        """
         if g.layout == "strided" or (self.sparse and x.layout == "strided"):
             return g
         if x.layout == "strided":
@@ -334,7 +356,9 @@ class _Recording:
 
 
 class _Step(torch.autograd.Function):
-    """A recording as a step of torch's graph. Its pullback, where recorded, is a step of the same kind."""
+    """Step of torch's graph that runs a `_Recording`. Its backward is again such a step, if torch
+    records it.
+    """
 
     @staticmethod
     def forward(recording: _Recording, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:

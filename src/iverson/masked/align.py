@@ -20,9 +20,10 @@ from iverson.ops import F
 
 
 def narrowed(vector: Value, vector_mask: Mask, mask: Mask) -> Any:
-    """The entries of a vector that a second mask specifies, in that mask's order.
+    """Entries of ``vector``, whose mask is ``vector_mask``, at the entries that ``mask`` specifies, in its
+    order.
 
-    The vector's own mask broadcasts to the second mask's shape and specifies at least the same entries there.
+    ``vector_mask`` broadcasts to the shape of ``mask`` and specifies there at least the same entries.
     """
     if vector_mask == mask:
         return vector
@@ -34,9 +35,11 @@ def narrowed(vector: Value, vector_mask: Mask, mask: Mask) -> Any:
 
 
 def entries_at(x: Value | complex, mask: Mask) -> Any:
-    """An operand's entries where a mask, to whose shape its own broadcasts, specifies them.
+    """Vector of the entries of ``x`` at the places that ``mask`` specifies; the shape of ``x`` broadcasts to
+    that of ``mask``.
 
-    What the operand itself does not specify there is 0; a scalar stays one, to be broadcast.
+    The entries that a masked ``x`` does not specify are 0. A scalar is returned as it is, to be broadcast
+    later.
     """
     if not hasattr(x, "shape") or isinstance(x, complex):
         return x
@@ -55,6 +58,9 @@ def entries_at(x: Value | complex, mask: Mask) -> Any:
 
 
 def _held_at(x: MaskedTensor, mask: Mask) -> Any:
+    """Vector of the entries of a MaskedTensor at the places that ``mask`` specifies, 0 where ``x``
+    has none.
+    """
     if x._mask == mask:
         return x._inner
     if x.layout == mask.layout == "strided" and x.shape != mask.shape:
@@ -69,10 +75,12 @@ def _held_at(x: MaskedTensor, mask: Mask) -> Any:
 
 
 def common(operation: str, masks: Sequence[Mask], shape: Shape, strict: bool | None = None) -> Mask:
-    """The mask of a result that needs all its operands: theirs, broadcast and intersected.
+    """Mask of a result that exists only where all operands exist: ``masks`` broadcast to ``shape`` and
+    intersected.
 
-    It is held in the layout of the smallest that is not broadcast and not strided, if there is one. Raises
-    ArgumentError where masks differ and the policy is "strict" (or ``strict`` says so).
+    It has the layout of the smallest of ``masks`` that is not broadcast and not strided, if there is one.
+    Raises ArgumentError if masks differ and the policy is "strict".
+    strict : True or False to override the policy.
     """
     first = masks[0]
     if first.shape == shape and all(m == first for m in masks[1:]):
@@ -102,7 +110,7 @@ def common(operation: str, masks: Sequence[Mask], shape: Shape, strict: bool | N
 
 
 def _intersection(a: Mask, b: Mask) -> Mask:
-    """The mask of the entries that both masks specify, in their common shape."""
+    """Mask of the entries that both masks specify, in the shape to which the two broadcast."""
     shape = broadcast_shapes("mask", a.shape, b.shape)
     if Computed in (type(a), type(b)):
         return Computed(F.logical_and(a.array, b.array))

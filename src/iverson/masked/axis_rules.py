@@ -33,6 +33,9 @@ Params = dict[str, Any]
 
 
 def extreme(dtype: DType, largest: bool) -> float:
+    """Largest value of ``dtype`` if ``largest`` is True, else the smallest; infinities for floating
+    dtypes.
+    """
     if dtype.kind == "b":
         return largest
     if dtypes.is_floating(dtype):
@@ -60,7 +63,9 @@ NEUTRAL: dict[str, Callable[[DType], float]] = {
 
 
 def _filled(x: MaskedTensor, fill: NDArray | Tensor | float) -> Any:
-    """The entries in place, and ``fill`` (a scalar or an array) where none is specified."""
+    """Plain tensor with the specified entries of ``x`` in place, and ``fill`` (a scalar or an array)
+    elsewhere.
+    """
     plain = x._mask.unpack(x._inner)
     if x._mask.full or (np.ndim(fill) == 0 and fill == 0):
         return plain
@@ -70,7 +75,7 @@ def _filled(x: MaskedTensor, fill: NDArray | Tensor | float) -> Any:
 
 
 def reduction(op: Op, args: Args, params: Params) -> Any:
-    """Over the specified entries; unspecified where there is none."""
+    """Rule of reductions: the op over the specified entries; a result over no entry is unspecified."""
     (x,) = args
     axis, keepdims = params["axis"], params["keepdims"]
     mask, _ = x._mask.over(axis, keepdims)
@@ -90,7 +95,7 @@ def reduction(op: Op, args: Args, params: Params) -> Any:
 
 
 def _over_lines(op: Op, x: MaskedTensor, lines: Lines) -> Any:
-    """One entry for each line."""
+    """Vector of the reduction ``op`` over each line of a sparse-backed ``x``, in the order of the lines."""
     if op.name == "sum":
         return F.scatter_add(x._inner, lines.line, axes=(0,), shape=lines.keys.shape)
     parts = [part._inner for part in _by_bucket(reduction, op, x, lines, {"axis": (1,), "keepdims": False})]
@@ -98,7 +103,10 @@ def _over_lines(op: Op, x: MaskedTensor, lines: Lines) -> Any:
 
 
 def _by_bucket(rule: Rule, op: Op, x: MaskedTensor, lines: Lines, params: Params) -> list[Any]:
-    """The results of a rule, one for each bucket of lines, along axis 1."""
+    """Results of ``rule``, one for each bucket of ``lines``.
+
+    A bucket is a matrix with a line in each row: ``params`` must name axis 1.
+    """
     vector = taken([x._inner], lines.order)
     single = len(lines.buckets) == 1
     return [
@@ -116,7 +124,10 @@ def _by_bucket(rule: Rule, op: Op, x: MaskedTensor, lines: Lines, params: Params
 
 
 def _along(rule: Rule, op: Op, x: MaskedTensor, axis: int) -> Any:
-    """A rule that keeps the mask, on lines of stored entries."""
+    """Result of ``rule``, one that keeps the mask, along ``axis`` of a sparse-backed ``x``.
+
+    The rule is applied to buckets of the lines, so that the work grows with the number of specified entries.
+    """
     lines = x._mask.lines((axis,))  # type: ignore[attr-defined]
     if not lines.buckets:
         return MaskedTensor(alias(x._inner), x._mask)
@@ -131,9 +142,11 @@ def _cast(vector: Value, dtype: DType) -> Any:
 
 
 def _without_ties(x: MaskedTensor, out: Value, fill: float, mask: Mask, params: Params) -> Any:
-    """Extrema that are infinite like the filling, as sums of their share of the specified entries alone.
+    """Result ``out`` of max or min, with extrema that equal the infinite ``fill`` computed from specified
+    entries alone.
 
-    Equal extrema share the derivative, and the filling must have no part of it.
+    Equal extrema share the derivative, and entries that only fill unspecified places must get no part of it.
+    mask : the mask of the result.
     """
     if has_entries(out) and not ((F.to_numpy(out) == fill) & mask.array).any():
         return out
@@ -147,7 +160,9 @@ def _without_ties(x: MaskedTensor, out: Value, fill: float, mask: Mask, params: 
 
 
 def search(op: Op, args: Args, params: Params) -> Any:
-    """The position, among all entries, of the extremum of the specified ones."""
+    """Rule of argmax and argmin: the position of the extremum of the specified entries, counted among all
+    entries.
+    """
     (x,) = args
     axis, keepdims = params["axis"], params["keepdims"]
     axes = tuple(range(x.ndim)) if axis is None else (axis,)
@@ -172,7 +187,7 @@ def search(op: Op, args: Args, params: Params) -> Any:
 
 
 def scan(op: Op, args: Args, params: Params) -> Any:
-    """Running totals of the specified entries; the mask stays."""
+    """Rule of cumulative sums and products: running totals of the specified entries. The mask stays."""
     (x,) = args
     if isinstance(x._mask, Stored):
         return _along(scan, op, x, params["axis"])
@@ -181,7 +196,11 @@ def scan(op: Op, args: Args, params: Params) -> Any:
 
 
 def running(op: Op, args: Args, params: Params) -> Any:
-    """The positions, among all entries, of the extrema of the specified ones so far; the mask stays."""
+    """Rule of cumulative_argmax: positions of the extrema of the specified entries up to each. The mask
+    stays.
+
+    Positions are counted among all entries.
+    """
     (x,), axis = args, params["axis"]
     if isinstance(x._mask, Stored):
         lines = x._mask.lines((axis,))
@@ -197,13 +216,13 @@ def running(op: Op, args: Args, params: Params) -> Any:
 
 
 def _absent(x: MaskedTensor) -> Any:
-    """1 where nothing is specified, 0 elsewhere: an array in the mask's namespace."""
+    """Array with 1 where ``x`` is unspecified and 0 elsewhere, in the array namespace of the mask."""
     xp = x._mask.namespace
     return xp.astype(xp.logical_not(x._mask.array), xp.int8)
 
 
 def softmax(op: Op, args: Args, params: Params) -> Any:
-    """Over the specified entries of each line; the mask stays."""
+    """Rule of softmax and log_softmax: over the specified entries of each line. The mask stays."""
     (x,) = args
     if isinstance(x._mask, Stored):
         if op.name == "softmax":
@@ -221,7 +240,7 @@ def softmax(op: Op, args: Args, params: Params) -> Any:
 
 
 def _order(x: MaskedTensor, axis: int, descending: bool, stable: bool) -> tuple[Any, Mask]:
-    """Positions that sort each line, unspecified entries last, and the mask of the sorted specified ones."""
+    """Positions that sort each line with unspecified entries last, and the mask of the sorted tensor."""
     order = F.argsort(x._mask.unpack(x._inner), axis=axis, descending=descending, stable=stable)
     absent = _absent(x)
     last = F.argsort(F.take_along(absent, order, axis), axis=axis, descending=False, stable=True)
@@ -229,7 +248,9 @@ def _order(x: MaskedTensor, axis: int, descending: bool, stable: bool) -> tuple[
 
 
 def argsort(op: Op, args: Args, params: Params) -> Any:
-    """Positions that the entries of `sort` come from; unspecified where the entries of `sort` are."""
+    """Rule of argsort: the positions from which the entries of `sort` come, with the mask that
+    `sort` gives.
+    """
     (x,) = args
     if not isinstance(x._mask, Stored):
         order, mask = _order(x, **params)
@@ -240,7 +261,11 @@ def argsort(op: Op, args: Args, params: Params) -> Any:
 
 
 def _on_lines(lines: Lines, parts: list[MaskedTensor]) -> Any:
-    """The addresses on lines of the entries that ``parts`` name by their ranks, in bucketed order."""
+    """Positions along the axis of the entries that ``parts`` name by their ranks among the entries of their
+    line.
+
+    The result is in bucketed order. parts : a result of argsort, for example, for each bucket.
+    """
     if not parts:
         return make_handle(np.zeros(0, np.int64))
     # The first entry of a line in bucketed order is where its own rank is 0.
@@ -250,7 +275,7 @@ def _on_lines(lines: Lines, parts: list[MaskedTensor]) -> Any:
 
 
 def sort(op: Op, args: Args, params: Params) -> Any:
-    """The specified entries of each line in order, then the unspecified ones."""
+    """Rule of sort: the specified entries of each line in order, followed by the unspecified ones."""
     (x,) = args
     axis = params["axis"]
     if not isinstance(x._mask, Stored):
@@ -262,12 +287,15 @@ def sort(op: Op, args: Args, params: Params) -> Any:
 
 
 def _read(array: NDArray, at: Value) -> Any:
-    """The entries of an array at positions, which may be those of a trace."""
+    """Entries of ``array`` at the positions ``at``, which may be a value of a trace."""
     return F.gather(array, at, axes=(0,))
 
 
 def _on_ranks(x: MaskedTensor, lines: Lines, axis: int, vector: Value) -> Any:
-    """A vector in bucketed order as the first entries of each line."""
+    """Masked tensor of the shape of ``x`` in which the entries of each line come first along ``axis``.
+
+    vector : the entries, in bucketed order.
+    """
     other_axes = [k for k in range(x.ndim) if k != axis]
     indices = np.empty((x.ndim, lines.ranks.size), np.int64)
     indices[other_axes] = x._mask.coordinates(other_axes)[:, lines.order]
@@ -278,7 +306,9 @@ def _on_ranks(x: MaskedTensor, lines: Lines, axis: int, vector: Value) -> Any:
 
 
 def searchsorted(op: Op, args: Args, params: Params) -> Any:
-    """Places among the specified entries of the sorted vector."""
+    """Rule of searchsorted: positions among the specified entries of the sorted vector, for the specified
+    queries.
+    """
     x, v = args
     if isinstance(x, MaskedTensor):
         x = taken([x._inner], np.argsort(x._mask.keys, kind="stable"))

@@ -81,7 +81,10 @@ def as_masked_tensor(data: Data, mask: Numbers | None = None) -> MaskedTensor:
 
 
 def _of_missing(data: Data) -> Data:
-    """The data as it is if no entry is missing, else a masked tensor of the entries that are present."""
+    """Masked tensor of the present entries of ``data``; ``data`` itself if no entry is missing.
+
+    Missing entries are those that the source marks (None, masks of NumPy, missing values of a data frame).
+    """
     absent = missing(data)
     if absent is not None:
         return masked_tensor(filled(data), ~absent)
@@ -98,7 +101,7 @@ def _of_missing(data: Data) -> Data:
 
 
 def _stored_by(data: Array) -> Pattern | None:
-    """The pattern of a sparse tensor, in a trace or in a batch too; None of others."""
+    """Pattern of a sparse tensor, also in a trace or in a batch; None for other tensors."""
     if isinstance(data, Wrapper) or stored_by(data) is None:
         return None
     pattern: Pattern = pattern_held(data, "masked_tensor", "data")
@@ -106,7 +109,9 @@ def _stored_by(data: Array) -> Pattern | None:
 
 
 def _mask_of(data: Array, mask: Numbers | None) -> Mask:
-    """The mask from a user's argument; without one, that of all entries, or of the stored entries of data."""
+    """Mask from the user's argument ``mask``; if it is None, the mask of all entries, or of the stored ones
+    of sparse data.
+    """
     if mask is None:
         pattern = _stored_by(data)
         if pattern is None:

@@ -20,7 +20,10 @@ from iverson.ops import F
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """The entries from ``start`` to ``stop`` in bucketed order, and the mask of the matrix of their lines."""
+    """Lines of similar length as the rows of a masked matrix.
+
+    mask : the mask of the matrix. start, stop : the range of its entries in bucketed order.
+    """
 
     mask: Mask
     start: int
@@ -28,10 +31,13 @@ class Bucket:
 
 
 class Lines:
-    """The entries of a mask by lines: those of one line have the same index on the axes that stay.
+    """Entries of a mask, grouped into lines: entries of one line differ only in their indices on the reduced
+    axes.
 
-    ``keys`` are the addresses, on these axes, of the lines that have entries, and ``lengths`` how many each
-    has. ``line`` is the number of each entry's line, and ``inner`` its address on the other axes.
+    keys : for each line with entries, its row-major address on the axes that stay.
+    lengths : the number of entries of each line.
+    line : for each entry, the number of its line.
+    inner : for each entry, its row-major address on the other axes, within the line.
     """
 
     def __init__(self, where: NDArray, inner: NDArray) -> None:
@@ -48,13 +54,15 @@ class Lines:
 
     @cached_property
     def bucketed(self) -> NDArray:
-        """The lines, those of one bucket after the other."""
+        """Numbers of the lines, sorted by bucket."""
         lines: NDArray = np.argsort(np.ceil(np.log2(self.lengths)), kind="stable")
         return lines
 
     @cached_property
     def order(self) -> NDArray:
-        """The entries in bucketed order: by bucket, line and inner address."""
+        """Numbers of the entries in bucketed order: sorted by bucket, then by line, then by address in the
+        line.
+        """
         lengths = self.lengths[self.bucketed]
         skipped = np.repeat(self._starts[self.bucketed] - np.cumsum(lengths) + lengths, lengths)
         entries: NDArray = self._order[np.arange(skipped.size) + skipped]
@@ -62,14 +70,14 @@ class Lines:
 
     @cached_property
     def ranks(self) -> NDArray:
-        """The position of each entry on its line, in bucketed order."""
+        """Number of entries before each entry on its line; the entries are in bucketed order."""
         lengths = self.lengths[self.bucketed]
         positions: NDArray = np.arange(self.line.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return positions
 
     @cached_property
     def buckets(self) -> list[Bucket]:
-        """The buckets, shortest lines first."""
+        """List of the buckets, those with the shortest lines first."""
         lengths = self.lengths[self.bucketed]
         ends = np.append(np.flatnonzero(np.diff(np.ceil(np.log2(lengths)))) + 1, lengths.size)
         buckets, line, entry = [], 0, 0
@@ -80,5 +88,8 @@ class Lines:
         return buckets
 
     def at(self, ranks: Value) -> Any:
-        """The entry with a given position on each line, in order: a handle, from one of the positions."""
+        """Number of the entry that has a given rank on each line, as a handle.
+
+        ranks : for each line, in the order of ``keys``, a position among the line's entries.
+        """
         return F.gather(self._order, F.add(ranks, self._starts), axes=(0,))

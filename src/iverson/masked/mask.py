@@ -21,7 +21,12 @@ from iverson.ops import F
 
 
 class Mask:
-    """The specified entries of an array: a boolean array, True at each, and their count. Never written to."""
+    """Set of the specified entries of an array. It is never changed.
+
+    The specified entries are kept in a vector; masks say to which place each entry of the vector belongs.
+    array : boolean array, True at each specified entry.
+    count : the number of specified entries.
+    """
 
     __slots__ = ("_numbers", "array", "count")
 
@@ -49,20 +54,24 @@ class Mask:
 
     @property
     def keys(self) -> NDArray:
-        """The row-major address of each specified entry, in the vector's order."""
+        """Row-major address of each specified entry, in the order of the vector."""
         return np.flatnonzero(self.array)
 
     def coordinates(self, axes: Sequence[int] | None = None) -> NDArray:
-        """The indices of the entries in the vector's order, one column each: on all axes, or on some."""
+        """Indices of the specified entries, one column for each, in the order of the vector.
+
+        axes : the axes whose indices are returned, one row for each; by default all.
+        """
         indices = np.nonzero(self.array) if self.shape else ()
         rows = indices if axes is None else [indices[k] for k in axes]
         return np.array(rows, np.int64).reshape(len(rows), self.count)
 
     @property
     def numbers(self) -> Any:
-        """1, 2, ... at the entries, in the vector's order, and 0 elsewhere: the value of a plain tensor.
+        """Value of a plain tensor with 1, 2, ... at the specified entries, in the order of the vector, and 0
+        elsewhere.
 
-        Where these go under an op that moves entries, the entries go too.
+        An op that moves entries is applied to these numbers: the places they arrive at are the new mask.
         """
         if self._numbers is None:
             self._numbers = self._numbered(np.arange(1, self.count + 1))
@@ -74,26 +83,40 @@ class Mask:
         return numbers
 
     def has(self, other: Mask) -> NDArray:
-        """For each entry of another mask, to whose shape this one broadcasts: True if specified here."""
+        """Boolean for each entry that ``other`` specifies: True if this mask, broadcast to its shape,
+        specifies it too.
+        """
         specified: NDArray = self.array.reshape(-1)[seen_from(self.shape, other)]
         return specified
 
     def positions(self, other: Mask) -> NDArray:
-        """For each entry of another mask, its position in this mask's vector: for those that `has` finds."""
+        """Position, in the vector of this mask, of each entry that ``other`` specifies.
+
+        The position is meaningful only where `has` is True.
+        """
         return (np.cumsum(self.array.reshape(-1)) - 1)[seen_from(self.shape, other)]
 
     def kept(self, keep: NDArray) -> Mask:
-        """The mask of the entries for which ``keep`` is True: a boolean for each, in the vector's order."""
+        """Mask of the entries for which ``keep`` is True.
+
+        keep : a boolean for each specified entry, in the order of the vector.
+        """
         array = self.array.copy()
         array[array] = keep
         return Mask(array)
 
     def within(self, outer: Mask, vector: Value) -> tuple[Any, Mask]:
-        """The vector and the mask in ``outer``'s shape, if this is a mask of the entries of ``outer``."""
+        """The ``vector`` and the mask of a tensor whose entries are the specified entries of ``outer``.
+
+        This mask is over the vector of ``outer``; both results are converted to the shape of ``outer``.
+        """
         return outer.of_kept(self, vector), outer.kept(self.array)
 
     def of_kept(self, inner: Mask, vector: Value) -> Any:
-        """The vector of the entries that ``inner``, a mask of this mask's entries, specifies."""
+        """Vector of the entries that ``inner`` specifies; ``inner`` is a mask over the vector of this mask.
+
+        vector : the entries that ``inner`` specifies, as `inner` packs them.
+        """
         return vector
 
     def stretched(self, shape: Shape) -> Mask:
@@ -101,33 +124,36 @@ class Mask:
         return self if self.shape == shape else Mask(np.array(np.broadcast_to(self.array, shape)))
 
     def stacked(self, stretched: Mask) -> NDArray:
-        """Positions of the entries of ``stretched`` in copies of this mask's vector, one after the other.
+        """Positions of the entries of ``stretched`` in copies of this mask's vector, one copy after the
+        other.
 
-        ``stretched`` is this mask, broadcast along a new first axis.
+        stretched : this mask, broadcast along a new first axis.
         """
         positions: NDArray = stretched.coordinates([0])[0] * self.count + self.positions(stretched)
         return positions
 
     def over(self, axes: Shape, keepdims: bool) -> tuple[Mask, NDArray]:
-        """The mask of a reduction over axes, and the number of entries that each of its entries reduces."""
+        """Mask of a reduction over ``axes``, and for each of its specified entries the number of entries it
+        reduces.
+        """
         counts = np.asarray(np.sum(self.array, axis=axes, keepdims=keepdims))
         mask = Mask(counts > 0)
         return mask, counts[mask.array]
 
     def pack(self, x: Value) -> Any:
-        """The specified entries of a plain operand of the mask's shape, as a vector."""
+        """Vector of the specified entries of ``x``, a plain operand that has the mask's shape."""
         if self.full:
             return F.reshape(x, shape=(self.count,))
         return F.pack(x, self.array, count=self.count)
 
     def unpack(self, vector: Value) -> Any:
-        """A vector of specified entries put in their places, zero elsewhere: a plain tensor."""
+        """Plain tensor with the entries of ``vector`` in their places and zeros elsewhere."""
         if self.full:
             return F.reshape(vector, shape=self.shape)
         return F.unpack(vector, self.array, count=self.count)
 
     def plain(self) -> Any:
-        """The mask as the value of a plain tensor."""
+        """Boolean value of a plain tensor, True at the specified entries, in the layout of the mask."""
         return self.array.copy()
 
     def picture(self) -> Picture:
@@ -162,7 +188,7 @@ class Masked(Protocol):
 
 
 def taken(vectors: Sequence[Value], positions: NDArray) -> Any:
-    """The entries at some positions of vectors, one after the other: a new handle."""
+    """Entries at ``positions`` of the concatenated ``vectors``, in a new handle."""
     offsets = np.cumsum([0, *(v.shape[0] for v in vectors)]).tolist()
     vector = vectors[0]
     if len(vectors) > 1:
@@ -173,7 +199,10 @@ def taken(vectors: Sequence[Value], positions: NDArray) -> Any:
 
 
 def seen_from(shape: Shape, mask: Mask) -> NDArray:
-    """For each entry of a mask, its address in an array whose shape broadcasts to the mask's shape."""
+    """Row-major address, in an array of ``shape``, that each entry specified by ``mask`` reads.
+
+    The shape broadcasts to that of the mask.
+    """
     if shape == mask.shape:
         return mask.keys
     axes = read_axes(shape, mask.shape)
@@ -181,6 +210,8 @@ def seen_from(shape: Shape, mask: Mask) -> NDArray:
 
 
 def read_axes(shape: Shape, target: Shape) -> list[int]:
-    """The axes of ``target`` along which a shape that broadcasts to it is not stretched."""
+    """List of the axes of ``target`` along which an array of ``shape`` is not repeated when it is broadcast
+    to it.
+    """
     lead = len(target) - len(shape)
     return [k for k in range(lead, len(target)) if shape[k - lead] != 1 or target[k] == 1]

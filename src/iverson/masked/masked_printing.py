@@ -36,9 +36,10 @@ class Printed(Masked, Shaped, Protocol):
 
 
 def show(x: Printed) -> str:
-    """``iverson.MaskedTensor([1., --])`` with whatever is not the default: shape, dtype, requires_grad.
+    """Text like ``iverson.MaskedTensor([1., --])``, with shape, dtype and requires_grad if they are not the
+    default.
 
-    Of a large sparse-backed one, its shape and the number of specified entries.
+    The text of a large sparse-backed tensor has its shape and the number of specified entries instead.
     """
     prefix = "iverson.MaskedTensor("
     facts = []
@@ -59,14 +60,17 @@ def show(x: Printed) -> str:
 
 
 def page(x: Printed, picture: Picture) -> str:
-    """A masked tensor as HTML, for notebooks: what is drawn is which entries are specified."""
+    """HTML of a masked tensor for notebooks, with a picture of which entries are specified."""
     count = x._mask.count
     share = f" ({count / x.size:.2g})" if x.size else ""
     return notebook.page("MaskedTensor", x.layout, x, [f"{count:,} specified of {x.size:,}{share}"], picture)
 
 
 def entries(x: Printed, prefix: str = "") -> str:
-    """The entries alone, as NumPy prints them: of a large tensor only those at the edges are formatted."""
+    """Text of the entries alone, as NumPy prints them; of a large tensor, only those at the edges.
+
+    prefix : the text before the entries, so that further lines are indented by its length.
+    """
     cells, dots = (_edges if x.size > np.get_printoptions()["threshold"] else _all)(x)
     width = max((len(text) for text in cells.flat), default=0)
     for axis, middle in dots:
@@ -81,7 +85,7 @@ def entries(x: Printed, prefix: str = "") -> str:
 
 
 def _all(x: Printed) -> tuple[NDArray, list[tuple[int, int]]]:
-    """The text of each entry."""
+    """Array with the text of each entry, and an empty list: nothing is left out (see `_edges`)."""
     cells = np.full(x.size, ABSENT, object)
     cells[x._mask.keys] = _texts(to_strided(value_of(x._inner)))
     return cells.reshape(x.shape), []
@@ -104,7 +108,7 @@ def _edges(x: Printed) -> tuple[NDArray, list[tuple[int, int]]]:
 
 
 def _texts(values: NDArray) -> list[str]:
-    """Each entry as NumPy prints it among the others."""
+    """Text of each entry, as NumPy prints it in an array with the others."""
     if not values.size:
         return []
     separator = "\0"

@@ -33,7 +33,10 @@ Params = dict[str, Any]
 
 
 def _vector(x: Value | complex, dtype: DType | None = None) -> tuple[Any, Mask]:
-    """The entries of an operand as a vector, and their mask; a plain operand's entries are all specified."""
+    """Specified entries of ``x`` as a vector, in ``dtype`` if that is given, and their mask.
+
+    All entries of a plain operand are specified.
+    """
     if isinstance(x, MaskedTensor):
         vector, mask = x._inner, x._mask
     else:
@@ -45,7 +48,10 @@ def _vector(x: Value | complex, dtype: DType | None = None) -> tuple[Any, Mask]:
 
 
 def _shifted(mask: Mask, by: int, sparse: bool) -> Any:
-    """The numbers of a mask, each increased by ``by``."""
+    """The value `Mask.numbers` of a mask, with each number increased by ``by``.
+
+    sparse : True if the result must be in a sparse layout.
+    """
     value = mask.numbers
     if not by and not (sparse and is_strided(value)):
         return value
@@ -56,7 +62,10 @@ def _shifted(mask: Mask, by: int, sparse: bool) -> Any:
 
 
 def move(op: Op, args: Args, params: Params) -> Any:
-    """Entries move, specified or not; the entries of a plain operand are all specified."""
+    """Rule of ops that move entries: specified and unspecified entries move alike.
+
+    All entries of a plain operand are specified.
+    """
     if not moves_known(op, args):
         return moved_with_masks(op, args, params)
     moving = op.groups(len(args))[0]
@@ -72,7 +81,7 @@ def move(op: Op, args: Args, params: Params) -> Any:
 
 
 def to_layout(op: Op, args: Args, params: Params) -> Any:
-    """The same entries, held in another layout."""
+    """Rule of to_layout: the same entries with a mask in another layout."""
     (x,) = args
     op.abstract(Aval(x.shape, x.dtype), **params)
     mask, numbers = of_numbers(value_of(bind(op, (x._mask.numbers,), params)))
@@ -80,7 +89,7 @@ def to_layout(op: Op, args: Args, params: Params) -> Any:
 
 
 def reshape(op: Op, args: Args, params: Params) -> Any:
-    """The order of the entries stays."""
+    """Rule of ops that change the shape only: the vector of specified entries stays, the mask is reshaped."""
     (x,) = args
     shape = op.abstract(Aval(x.shape, x.dtype), **params).shape
     if isinstance(x._mask, Stored) and shape:
@@ -91,7 +100,7 @@ def reshape(op: Op, args: Args, params: Params) -> Any:
 
 
 def embedded(op: Op, args: Args, params: Params) -> Any:
-    """The assignment (`put`) to an array of zeros, all of which are specified."""
+    """Rule of embed: an assignment (see `put`) to an array of zeros, all of which are specified."""
     (x,) = args
     zeros = np.broadcast_to(np.zeros((), x.dtype), params["shape"])
     return put(TABLE["index_put"], (zeros, x), {"key": params["key"]})
@@ -101,7 +110,9 @@ def embedded(op: Op, args: Args, params: Params) -> Any:
 
 
 def put(op: Op, args: Args, params: Params) -> Any:
-    """An assignment specifies what it assigns, and takes away what a masked value leaves unspecified."""
+    """Rule of assignments: what is assigned becomes specified; where a masked value is unspecified, ``x``
+    becomes so.
+    """
     x, v, *indices = args
     if not moves_known(op, args):
         return moved_with_masks(op, args, params)
@@ -118,14 +129,19 @@ def put(op: Op, args: Args, params: Params) -> Any:
 
 
 def _is_box(v: MaskedTensor, shape: Shape, params: Params) -> bool:
-    """True if the key is a box with steps of 1 of an array of this shape, and the value fills the box."""
+    """Return True if the key in ``params`` is a box with steps of 1 in an array of ``shape``, with the shape
+    of ``v``.
+    """
     key = params.get("key", ())
     steps = [k.step == 1 if isinstance(k, slice) else False for k in key]
     return len(key) == len(shape) and all(steps) and v.shape == tuple(k.stop - k.start for k in key)
 
 
 def _surrounded(x: Value, v: MaskedTensor, key: tuple[slice, ...]) -> MaskedTensor:
-    """Stored entries v in a box of a plain array x, of which only the entries around the box are listed."""
+    """Result of assigning ``v``, which has a stored mask, to the box ``key`` of a plain array ``x``.
+
+    It is concatenated from ``v`` and the parts of ``x`` around it; other entries of ``x`` are not read.
+    """
     for k, box in enumerate(key):
         ends = (slice(0, box.start, 1), slice(box.stop, x.shape[k], 1))
         leading = tuple(slice(0, n, 1) for n in x.shape[:k])
@@ -137,7 +153,10 @@ def _surrounded(x: Value, v: MaskedTensor, key: tuple[slice, ...]) -> MaskedTens
 def _replaced(
     x_mask: Stored, value_mask: Mask, indices: list[NDArray], params: Params
 ) -> tuple[Mask, NDArray]:
-    """The mask after an assignment and the numbers of its entries: those that stay, and those assigned."""
+    """Mask after an assignment, and for each of its entries a number.
+
+    Numbers up to the count of ``x_mask`` are entries of x that stay; those above are entries of the value.
+    """
     shape = x_mask.shape
     target = value_of(bind(TABLE["gather" if indices else "index_basic"], (x_mask.numbers, *indices), params))
     keep = np.ones(x_mask.count, bool)
@@ -162,7 +181,7 @@ def _replaced(
 
 
 def _read_from(rows: NDArray, key: tuple[slice | int | None, ...]) -> NDArray:
-    """The indices in x of the entries that have the indices ``rows`` in ``x[key]``."""
+    """Indices in x of the entries whose indices in ``x[key]`` are the columns of ``rows``."""
     indices, axis = [], 0
     for item in key:
         if isinstance(item, slice):
@@ -174,10 +193,11 @@ def _read_from(rows: NDArray, key: tuple[slice | int | None, ...]) -> NDArray:
 
 
 def routed(rows: NDArray, at: Sequence[NDArray], axes: Shape, rank: int) -> tuple[NDArray, NDArray]:
-    """The indices, in an array of some rank, that entries have by index arrays of one shape for some axes.
-
-    ``rows`` are their indices where the axes of the arrays come first. Also the address of each entry in an
+    """Indices that entries have in the array that index arrays point into, and the address of each in an
     index array.
+
+    rows : indices of the entries, one column each, with the axes of the index arrays first.
+    at : the index arrays, all of one shape, for ``axes`` of an array of rank ``rank``.
     """
     lead = at[0].ndim
     position = addresses(rows[:lead], at[0].shape)
@@ -188,7 +208,10 @@ def routed(rows: NDArray, at: Sequence[NDArray], axes: Shape, rank: int) -> tupl
 
 
 def _last(at: Sequence[NDArray], axes: Shape, shape: Shape) -> NDArray:
-    """True for each place in index arrays that no later place repeats: the last to write to its entry."""
+    """Boolean for each place in the index arrays ``at``: True if no later place points to the same entry.
+
+    The value at such a place is the one that an assignment leaves in the entry.
+    """
     place = addresses(np.array([i.ravel() for i in at]), tuple(shape[k] for k in axes))
     _, from_end = np.unique(place[::-1], return_index=True)
     last = np.zeros(place.size, bool)

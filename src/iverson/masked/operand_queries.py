@@ -58,9 +58,10 @@ def _addresses_of(x: MaskedTensor) -> Any:
 
 
 def jacobian_block(rows: Array, columns: Array, block: Value) -> Any:
-    """The block of a Jacobian of shape held rows + held columns, masked where its output or input is.
+    """Block of a Jacobian as a masked tensor, if its output or its input is masked; else ``block`` itself.
 
-    rows, columns : the output and the input that it is of.
+    rows, columns : the output and the input. block : has the entries of ``rows`` as rows and those of
+        ``columns`` as columns, only the specified ones of a masked tensor.
     """
     if not isinstance(rows, MaskedTensor) and not isinstance(columns, MaskedTensor):
         return block

@@ -15,7 +15,7 @@ _registered: set[type] = set()
 
 
 def register(kind: type) -> None:
-    """Make a kind of masked tensor a node of pytrees, unless it is one."""
+    """Register the class ``kind`` of masked tensors as a node of pytrees, unless this was done before."""
     if kind in _registered:
         return
     _registered.add(kind)

@@ -48,7 +48,7 @@ def _masks(args: Args) -> list[Mask]:
 
 
 def elementwise(op: Op, args: Args, params: Params) -> Any:
-    """Specified where all operands are."""
+    """Rule of elementwise ops: a result is specified where all operands are."""
     mask = common(op.name, _masks(args), _shape(op, args))
     operands = tuple(entries_at(a, mask) for a in args)
     # A warning may be of an entry that does not exist, where it is not known which do.
@@ -57,7 +57,9 @@ def elementwise(op: Op, args: Args, params: Params) -> Any:
 
 
 def where(op: Op, args: Args, params: Params) -> Any:
-    """Specified where the condition is and what it chooses is."""
+    """Rule of where: a result is specified where the condition is specified and the entry that it chooses is,
+    too.
+    """
     shape = _shape(op, args)
     if current() == "strict":
         common(op.name, _masks(args), shape)
@@ -70,7 +72,9 @@ def where(op: Op, args: Args, params: Params) -> Any:
 
 
 def _chosen(args: Args, shape: tuple[int, ...]) -> Mask:
-    """The mask of `where`: the condition is specified, and so is the entry that it chooses."""
+    """Mask of the result of `where`, from boolean arrays: the condition and the chosen entry are
+    specified.
+    """
     there, a, b = (x._mask.array if isinstance(x, MaskedTensor) else True for x in args)
     condition = zero_filled(args[0])
     if not any_computed(args):
@@ -83,7 +87,9 @@ def _chosen(args: Args, shape: tuple[int, ...]) -> Mask:
 
 
 def _chosen_of(args: Args, possible: Mask) -> Mask:
-    """See `_chosen`: the same mask, from a list of all entries that may be specified."""
+    """The mask of `_chosen`, as a selection from ``possible``, a mask of all entries that may be
+    specified.
+    """
     there, a, b = (x._mask.has(possible) if isinstance(x, MaskedTensor) else True for x in args)
     keep, other = (np.broadcast_to(np.logical_and(there, x), (possible.count,)) for x in (a, b))
     if not np.array_equal(keep, other):
@@ -92,9 +98,11 @@ def _chosen_of(args: Args, possible: Mask) -> Mask:
 
 
 def _listed(args: Args, shape: tuple[int, ...]) -> Mask | None:
-    """A list, broadcast to a shape, that contains all specified entries of the result; None if there is none.
+    """Stored mask of ``shape`` that contains all specified entries of the result of `where`; None if there is
+    none.
 
-    It is the shorter of two: the entries of the condition, and those of both operands it chooses from.
+    There are two candidates, the entries of the condition and those of both operands that it chooses from.
+    The smaller is returned.
     """
     condition, a, b = (x._mask if isinstance(x, MaskedTensor) else None for x in args)
     listed = condition if isinstance(condition, Stored) else None
@@ -114,10 +122,12 @@ def _broadcast_count(mask: Mask, shape: tuple[int, ...]) -> int:
 
 
 def matmul(op: Op, args: Args, params: Params) -> Any:
-    """A product counts where both factors are specified; a result is where one of its products counts.
+    """Rule of matmul: a product counts if both of its factors are specified; a sum without products is
+    unspecified.
 
-    Factors have zeros where nothing is specified, which are strong: a product of selections has no terms of
-    these. A list of entries has no zeros to multiply; of two lists, only products that count are made.
+    Unspecified factors are zeros as a selection has them, so that even times inf they give no term. If both
+    factors are masked and a mask is stored, there are no such zeros: where entries are not finite, or lines
+    are mostly empty, only the products that count are formed.
     """
     a, b = args
     shape = op.abstract(*map(aval_of, args)).shape
@@ -133,7 +143,9 @@ def matmul(op: Op, args: Args, params: Params) -> Any:
 
 
 def _selection(x: Value) -> Any:
-    """The specified entries in their places, as a selection."""
+    """Plain operand with the specified entries of ``x`` in place; if some are unspecified, a selection by the
+    mask.
+    """
     plain = zero_filled(x)
     if not isinstance(x, MaskedTensor) or x._mask.full:
         return plain
@@ -141,14 +153,17 @@ def _selection(x: Value) -> Any:
 
 
 def _mostly_empty(shape: tuple[int, ...], a: Value, b: Value) -> bool:
-    """True if both factors are lists of entries, with fewer entries together than the contracted axis has."""
+    """Return True if both masks are stored and have together fewer entries than the contracted axis is long.
+
+    shape : the shape of the product, which must be small enough for addresses of 64 bits.
+    """
     counts = [mask.count for mask in _masks((a, b)) if isinstance(mask, Stored)]
     lines = a.shape[-1]
     return len(counts) == 2 and sum(counts) < lines and prod(shape) * lines < 2**63
 
 
 def _finite(x: Value) -> bool:
-    """True if all entries that exist are finite; False in a trace or a batch, where they are not known."""
+    """Return True if all specified entries are known to be finite; False in a trace or a batch."""
     value = value_of(unwrap(x), x)
     if isinstance(value, LevelValue):
         return False
@@ -156,10 +171,10 @@ def _finite(x: Value) -> bool:
 
 
 def _mask_of_product(shape: tuple[int, ...], a: Value, b: Value) -> Mask:
-    """The mask of the entries of a product of matrices to which at least one product counts.
+    """Mask of the matrix product of ``a`` and ``b``: True where at least one product of two specified factors
+    exists.
 
-    For two masked factors: the product of their masks, as numbers, is not 0. For one masked factor: its line
-    has a specified entry.
+    If one factor is masked, True where the line of that factor has a specified entry.
     """
     if not isinstance(b, MaskedTensor):
         assert isinstance(a, MaskedTensor)
@@ -179,15 +194,16 @@ def _products(a: Value, b: Value) -> Any:
 
 
 def kron(op: Op, args: Args, params: Params) -> Any:
-    """A product is specified where both of its factors are."""
+    """Rule of kron: a product is specified where both of its factors are."""
     shape = op.abstract(*map(aval_of, args)).shape
     return F.reshape(F.multiply(*F.kron_factors(*args)), shape=shape)
 
 
 def cross_entropy(op: Op, args: Args, params: Params) -> Any:
-    """Over the specified classes; the loss of an example whose class is unspecified is unspecified too.
+    """Rule of cross_entropy: over the specified classes of each example.
 
-    Where the class of an example is not known, the example is left out before anything is computed of it.
+    The loss of an example whose class is unspecified is unspecified; such an example is left out before
+    anything is computed from it.
     """
     x, classes = args
     if isinstance(classes, MaskedTensor):
@@ -206,7 +222,9 @@ def cross_entropy(op: Op, args: Args, params: Params) -> Any:
 
 
 def whole(op: Op, args: Args, params: Params) -> Any:
-    """An op that has no meaning where entries do not exist: on plain tensors if all exist, else an error."""
+    """Rule of ops that need all entries: the op on plain tensors if all exist, otherwise
+    ArgumentTypeError.
+    """
     absent = [m.size - m._mask.count for m in args if isinstance(m, MaskedTensor)]
     if any_computed(args) or any(absent):
         description = (
@@ -224,7 +242,7 @@ def whole(op: Op, args: Args, params: Params) -> Any:
 
 
 def _unless_whole(rule: Rule) -> Rule:
-    """A rule that applies ``rule`` where entries do not exist, or may not; else the op itself."""
+    """Rule that applies the op itself if all entries of all operands exist, and otherwise ``rule``."""
 
     def chosen(op: Op, args: Args, params: Params) -> Any:
         exists = not any_computed(args) and all(mask.full for mask in _masks(args))
@@ -234,13 +252,16 @@ def _unless_whole(rule: Rule) -> Rule:
 
 
 def checked_index(op: Op, args: Args, params: Params) -> Any:
-    """Check the positions that exist."""
+    """Rule of checked_index: only specified positions are checked."""
     (x,) = args
     return MaskedTensor(x._mask.pack(bind(op, (F.to_dense(zero_filled(x)),), params)), x._mask)
 
 
 def triangle(op: Op, args: Args, params: Params) -> Any:
-    """Zeros beyond the diagonal exist even where x has no entry, so the result is no list of entries."""
+    """Rule of tril and triu: the zeros beyond the diagonal are specified even where ``x`` is not.
+
+    So the result has a strided mask; if the mask of ``x`` is stored, a warning says so.
+    """
     (x,) = args
     op.abstract(aval_of(x), **params)
     if isinstance(x._mask, Stored):
@@ -250,7 +271,7 @@ def triangle(op: Op, args: Args, params: Params) -> Any:
 
 
 def _specified(x: Value) -> MaskedTensor:
-    """A plain tensor as a masked one, all of whose entries exist."""
+    """Masked tensor of a plain one, with all entries specified."""
     x = F.to_dense(x)
     mask = Mask(np.ones(x.shape, bool))
     return MaskedTensor(mask.pack(x), mask)
@@ -313,7 +334,9 @@ def interpret(op: Op, args: Args, params: Params) -> Any:
 
 
 def _report(op: Op, args: Args, out: Value | tuple[Value, ...]) -> None:
-    """Note the number of entries of the largest operand or result, and the number of those that exist."""
+    """Add a note to the active work count: entries of the largest operand or result, and those that are
+    specified.
+    """
     masked = [x for x in (*args, *(out if isinstance(out, tuple) else (out,))) if isinstance(x, MaskedTensor)]
     largest = max(masked, key=lambda x: prod(x.shape))
     size, specified = prod(largest.shape), min(x._mask.count for x in masked if x.shape == largest.shape)

@@ -29,9 +29,11 @@ Params = dict[str, Any]
 
 
 def _targets(entries: Mask, indices: Sequence[Value], axes: Shape, shape: Shape) -> tuple[Mask, NDArray]:
-    """The mask of the targets of a mask's entries, and for each entry the number of its target there.
+    """Mask of the places in the result that entries go to, and for each entry the number of its place in that
+    mask.
 
-    The first axes of the entries are those of the index arrays, which say where they go on some axes.
+    entries : the mask of the entries; their first axes are those of the index arrays.
+    indices : index arrays with the place along ``axes`` of an array of ``shape``.
     """
     at = np.broadcast_arrays(*(F.to_numpy(i) for i in indices))
     target, _ = routed(entries.coordinates(), at, axes, len(shape))
@@ -41,7 +43,7 @@ def _targets(entries: Mask, indices: Sequence[Value], axes: Shape, shape: Shape)
 
 
 def scatter_add(op: Op, args: Args, params: Params) -> Any:
-    """Sums of the specified entries; unspecified where none goes."""
+    """Rule of scatter_add: sums of the specified entries; a result to which none is added is unspecified."""
     x, *indices = args
     if any_computed(args):
         return added(op, args, params, F.zero((), x.dtype))
@@ -51,7 +53,9 @@ def scatter_add(op: Op, args: Args, params: Params) -> Any:
 
 
 def folded(op: Op, args: Args, params: Params) -> Any:
-    """Over the specified entries of each segment; unspecified where there is none."""
+    """Rule of segment_max: over the specified entries of each segment; unspecified for a segment
+    without any.
+    """
     x, ids = args
     if any_computed(args):
         return added(op, args, params, extreme(x.dtype, False))
@@ -61,7 +65,7 @@ def folded(op: Op, args: Args, params: Params) -> Any:
 
 
 def softmax(op: Op, args: Args, params: Params) -> Any:
-    """Over the specified entries of each segment; the mask stays."""
+    """Rule of segment_softmax: over the specified entries of each segment. The mask stays."""
     x, ids = args
     op.abstract(Aval(x.shape, x.dtype), ids, **params)
     if any_computed(args):

@@ -22,9 +22,10 @@ from iverson.ops import TABLE, F
 
 
 class Stored(Mask):
-    """The mask of the entries that a pattern of distinct entries stores, along all dense trailing axes.
+    """Mask of the entries that a pattern stores; the pattern has no repeated entries.
 
     The vector is in the order of the pattern's values.
+    dense : extents of trailing axes along which all entries are specified.
     """
 
     __slots__ = ("_inner", "dense", "pattern")
@@ -46,7 +47,7 @@ class Stored(Mask):
 
     @property
     def array(self) -> NDArray:  # type: ignore[override]
-        """The mask with every entry explicit."""
+        """Boolean array of the mask; it is computed at each access and takes memory for all entries."""
         array = np.zeros(prod(self.shape), bool)
         array[self.keys] = True
         return array.reshape(self.shape)
@@ -104,7 +105,7 @@ class Stored(Mask):
         return mask, lines.lengths
 
     def lines(self, axes: Shape) -> Lines:
-        """The lines along axes, worked out once."""
+        """Specified entries grouped into lines along ``axes``; cached in the pattern."""
         lines: Lines = self.pattern.once(("lines", axes, self.dense), lambda: self._along(axes))
         return lines
 
@@ -143,19 +144,22 @@ class Stored(Mask):
 
 
 def of_coordinates(indices: NDArray, shape: Shape) -> Stored:
-    """The mask of distinct entries at some indices, one column each, in their order."""
+    """Mask of distinct entries, in the order of the columns of ``indices``; each column is the index of an
+    entry.
+    """
     return Stored(CooPattern(shape, indices.astype(index_dtype(*shape), copy=False), True))
 
 
 def of_keys(keys: NDArray, shape: Shape) -> Stored:
-    """The mask of entries at increasing addresses."""
+    """Mask of the entries at the row-major addresses ``keys``, which increase."""
     return Stored(CooPattern.of_keys(keys, shape, index_dtype(*shape)))
 
 
 def of_numbers(value: Sparse | NDArray) -> tuple[Mask, NDArray]:
-    """The mask of the entries that `Mask.numbers` moved to, and these numbers in the order of its vector.
+    """Mask of the places that entries of `Mask.numbers` have moved to, and these numbers in the order of its
+    vector.
 
-    A place that a layout stores although no number went there (the rest of a block) is not specified.
+    A place that a layout stores although no number moved there (the rest of a block) is not specified.
     """
     if not isinstance(value, Sparse):
         array = to_strided(value)
@@ -167,7 +171,7 @@ def of_numbers(value: Sparse | NDArray) -> tuple[Mask, NDArray]:
 
 
 def explicit(mask: Mask) -> Stored:
-    """The mask as a list of its entries, whatever it is held as."""
+    """Stored mask with the same entries as ``mask``; ``mask`` itself if it is one."""
     return mask if isinstance(mask, Stored) else of_keys(mask.keys, mask.shape)
 
 
@@ -177,9 +181,10 @@ def united(a: Mask, b: Mask) -> Mask:
 
 
 def joined(a: Stored, b: Stored, shape: Shape) -> Stored:
-    """The mask of the entries that both masks, broadcast to a shape, specify.
+    """Mask of the entries that both masks specify after broadcasting to ``shape``.
 
-    The work is that of the pairs of entries with equal indices on the axes along which neither is stretched.
+    The work grows with the number of pairs of entries that have equal indices on the axes along which neither
+    mask is repeated.
     """
     own_a, own_b = (read_axes(m.shape, shape) for m in (a, b))
     shared_axes = [k for k in own_a if k in own_b]

@@ -200,9 +200,9 @@ class MaskedTensor(Wrapper, Array):
     # -- in place ------------------------------------------------------------------------------------
 
     def _become(self, result: MaskedTensor) -> None:
-        """Make this handle stand for a result of its own shape and dtype.
+        """Give this handle the value of ``result``, which has the same shape and dtype.
 
-        Under `no_grad` a leaf stays one: the same, or a new one where other entries are specified now.
+        Under `no_grad` a leaf stays a leaf: it is the same one if the mask is equal, else a new one.
         """
         if levels():
             parts = self._inner, self._mask
@@ -298,7 +298,7 @@ def fits(extents: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 
 def _scalar_fill(fill: ArrayLike, dtype: DType) -> Any:
-    """The scalar in the dtype; raises DTypeError where that cannot hold it."""
+    """The scalar ``fill`` as an array of ``dtype``; raises DTypeError if the dtype cannot hold it."""
     if isinstance(fill, (bool, int, float, complex, np.generic)):
         value = np.asarray(fill)
         kinds = "biufc"

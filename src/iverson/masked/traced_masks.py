@@ -30,7 +30,10 @@ Params = dict[str, Any]
 
 
 class Computed(Mask):
-    """A mask whose array is a handle without entries to read; ``count`` is that of all entries."""
+    """Mask computed in a trace or a batch: ``array`` is a handle whose entries are not known.
+
+    The vector of a tensor with this mask has all entries; ``count`` is their number.
+    """
 
     __slots__ = ()
 
@@ -103,7 +106,9 @@ class Computed(Mask):
 
 
 def mask_of(array: NDArray | Handle) -> Mask:
-    """The mask of a boolean array, or of a handle of one."""
+    """Mask from a boolean array or a handle of one: `Computed` if the handle has no entries to read, else a
+    `Mask`.
+    """
     if not isinstance(array, Handle):
         return Mask(array)
     return Mask(F.to_numpy(array)) if has_entries(array) else Computed(array)
@@ -115,13 +120,18 @@ def any_computed(args: Sequence[Value | complex]) -> bool:
 
 
 def moves_known(op: Op, args: Args) -> bool:
-    """True if an op that moves entries has known masks, and known operands besides those it moves."""
+    """Return True if an op that moves entries can be applied to the masks now.
+
+    No mask may be computed, and the operands that are not moved (index arrays) must have known entries.
+    """
     where = op.groups(len(args))[0]
     return not any_computed(args) and all(has_entries(x) for k, x in enumerate(args) if k not in where)
 
 
 def moved(op: Op, args: Args, params: Params) -> Any:
-    """Apply an op that moves entries to plain tensors of the entries, and to the masks as arrays."""
+    """Result of an op that moves entries, applied to the entries as plain tensors and to the masks
+    as arrays.
+    """
     where = op.groups(len(args))[0]
     dtype = next(x.dtype for x in args if isinstance(x, MaskedTensor))
     entries, there = list(args), list(args)
@@ -136,7 +146,10 @@ def moved(op: Op, args: Args, params: Params) -> Any:
 
 
 def added(op: Op, args: Args, params: Params, fill: float) -> Any:
-    """Apply an op that adds up segments or finds their extrema; ``fill`` is the op's neutral entry."""
+    """Result of an op that adds up segments, or finds their extrema, on an operand whose mask is computed.
+
+    fill : the entry that does not change the op's result, put where nothing is specified.
+    """
     x, *indices = args
     op.abstract(Aval(x.shape, x.dtype), *indices, **params)
     counts = F.scatter_add(

@@ -25,14 +25,14 @@ Params = dict[str, Any]
 
 
 def _places(shape: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
-    """Number of windows that lie inside each axis."""
+    """Number of windows along each axis that lie inside of an array of ``shape``."""
     return tuple(
         (n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(shape, size, stride, dilation, strict=True)
     )
 
 
 def _at(places: Shape, size: Shape, stride: Shape, dilation: Shape) -> list[NDArray]:
-    """Indices of the entries of windows, one array for each axis; they broadcast to (*places, *size)."""
+    """Indices of the entries of all windows, one array for each axis; they broadcast to (*places, *size)."""
     n = len(places)
     indices = []
     for axis, (p, k, s, d) in enumerate(zip(places, size, stride, dilation, strict=True)):
@@ -43,7 +43,9 @@ def _at(places: Shape, size: Shape, stride: Shape, dilation: Shape) -> list[NDAr
 
 
 def _windows(x: Value, size: Shape, stride: Shape, dilation: Shape) -> Any:
-    """The windows of the last axes of x (*lead, *spatial): of shape (*places, *size, *lead)."""
+    """Windows over the last axes of ``x``, an array of shape (*places, *size, *lead) for x of (*lead,
+    *spatial).
+    """
     n = len(size)
     lead, spatial = x.shape[: x.ndim - n], x.shape[x.ndim - n :]
     at = _at(_places(spatial, size, stride, dilation), size, stride, dilation)
@@ -51,20 +53,20 @@ def _windows(x: Value, size: Shape, stride: Shape, dilation: Shape) -> Any:
 
 
 def _last_first(x: Value, count: int) -> Any:
-    """x with its last axes, so many of them, before the others."""
+    """Array with the last ``count`` axes of ``x`` moved before the others."""
     split = x.ndim - count
     return F.permute_dims(x, axes=(*range(split, x.ndim), *range(split)))
 
 
 def sum_pool(_op: Op, args: Args, params: Params) -> Any:
-    """Over the specified entries of each window."""
+    """Rule of sum_pool: sums over the specified entries of each window."""
     n = len(params["size"])
     windows = _windows(*args, **params)
     return _last_first(F.sum(windows, axis=tuple(range(n, 2 * n)), keepdims=False), windows.ndim - 2 * n)
 
 
 def max_pool(_op: Op, args: Args, params: Params) -> Any:
-    """The first of the largest specified entries of each window."""
+    """Rule of max_pool: the largest specified entry of each window, the first one of several."""
     n = len(params["size"])
     windows = _windows(*args, **params)
     places, lead = windows.shape[:n], windows.shape[2 * n :]
@@ -74,7 +76,11 @@ def max_pool(_op: Op, args: Args, params: Params) -> Any:
 
 
 def max_places(_op: Op, args: Args, _params: Params) -> Any:
-    """Positions on a line, one per row of the table: its first largest specified entry in that row."""
+    """Rule of max_places: for each row of ``table``, the position of the largest specified entry that it
+    lists.
+
+    ``table`` has positions on the last axis of x; of several largest entries, the first is taken.
+    """
     x, table = args
     candidates = F.gather(x, table, axes=(1,))
     numbers = F.broadcast_to(F.expand_dims(table, axis=(2,)), shape=candidates.shape)
@@ -83,14 +89,16 @@ def max_places(_op: Op, args: Args, _params: Params) -> Any:
 
 
 def unfold(_op: Op, args: Args, params: Params) -> Any:
-    """Entries move, specified or not."""
+    """Rule of unfold: entries are copied into windows, specified or not."""
     n = len(params["size"])
     windows = _windows(*args, **params)
     return F.permute_dims(windows, axes=(*range(2 * n, windows.ndim), *range(n, 2 * n), *range(n)))
 
 
 def fold(_op: Op, args: Args, params: Params) -> Any:
-    """The sums of the specified entries at their places; 0 where no window is."""
+    """Rule of fold: sums of the specified entries of the windows at their places; 0 at a place in no
+    window.
+    """
     (x,) = args
     n = len(params["spatial"])
     size, places = x.shape[1 : 1 + n], x.shape[1 + n :]
@@ -99,7 +107,9 @@ def fold(_op: Op, args: Args, params: Params) -> Any:
 
 
 def _added(windows: Value, places: Shape, size: Shape, spatial: Shape, stride: Shape, dilation: Shape) -> Any:
-    """Windows (*places, *size, *lead) added at their places: of shape (*lead, *spatial)."""
+    """Sums of windows of shape (*places, *size, *lead) at their places, an array of shape (*lead,
+    *spatial).
+    """
     n = len(spatial)
     at, lead = np.broadcast_arrays(*_at(places, size, stride, dilation)), windows.shape[2 * n :]
     sums = F.scatter_add(windows, *at, axes=tuple(range(n)), shape=(*spatial, *lead))
@@ -109,7 +119,10 @@ def _added(windows: Value, places: Shape, size: Shape, spatial: Shape, stride: S
 
 
 def zeros_beyond(x: Value, covered: NDArray) -> Any:
-    """x where something was added (``covered``, on its last axes), 0 elsewhere: if it has an entry at all."""
+    """Array ``x`` with 0 where ``covered``, a boolean array for its last axes, is False.
+
+    If a line of ``x`` over these axes has no specified entry, its zeros are unspecified, too.
+    """
     if covered.all():
         return x
     axes = tuple(range(x.ndim - covered.ndim, x.ndim))
@@ -119,7 +132,9 @@ def zeros_beyond(x: Value, covered: NDArray) -> Any:
 
 
 def convolution(_op: Op, args: Args, params: Params) -> Any:
-    """A product counts where both factors are specified; a result is where one of its products counts."""
+    """Rule of convolution: a product counts if both factors are specified; a sum without products is
+    unspecified.
+    """
     x, w = args
     n = len(params["stride"])
     lead = x.ndim - n - 1  # a batch, or a batch and groups
@@ -136,7 +151,9 @@ def convolution(_op: Op, args: Args, params: Params) -> Any:
 
 
 def transposed_convolution(_op: Op, args: Args, params: Params) -> Any:
-    """A product counts where both factors are specified, as for `convolution`; 0 where no filter reaches."""
+    """Rule of transposed_convolution: products count as in `convolution`; 0 at a place that no filter
+    reaches.
+    """
     x, w = args
     n = len(params["stride"])
     lead = x.ndim - n - 1

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _below(x: Array) -> Any:
-    """x where it is not positive, else 0: the argument of a function for such numbers alone."""
+    """Minimum of ``x`` and 0, as the argument of a function that would overflow for positive numbers."""
     return F.where(x > 0, 0.0, x)
 
 

@@ -97,7 +97,10 @@ def scaled_dot_product_attention(
 
 
 def _products(q: Array, k: Array, scale: float | None) -> Any:
-    """The products of queries and keys, scaled by the number of features that both have."""
+    """Products of queries and keys, scaled by ``scale`` or by 1 / sqrt(number of features).
+
+    For masked operands, features count that both of a pair specify.
+    """
     if scale is not None:
         return (q * scale) @ k.mT
     if isinstance(q, MaskedTensor) or isinstance(k, MaskedTensor):
@@ -106,7 +109,11 @@ def _products(q: Array, k: Array, scale: float | None) -> Any:
 
 
 def _weights(products: Array, mask: Array | None, axis: int) -> Any:
-    """The softmax over the keys that are read, along an axis; 0 where a query reads none."""
+    """Softmax of ``products`` along ``axis``, over the keys that ``mask`` allows; 0 for a query that may read
+    none.
+
+    A mask that is not boolean is added to the products instead.
+    """
     if mask is None or mask.dtype.kind != "b":
         return softmax(products if mask is None else products + mask, axis)
     if isinstance(products, MaskedTensor):
@@ -117,7 +124,9 @@ def _weights(products: Array, mask: Array | None, axis: int) -> Any:
 
 
 def _whole_rows(v: MaskedTensor) -> Any:
-    """The mask of the specified rows of values; None if a row is so only in part, or unknown."""
+    """Mask of the rows of values that are specified; None if a row is specified only in part, or this is not
+    known.
+    """
     mask = F.to_dense(v.get_mask())
     if not has_entries(mask):
         return None
@@ -128,7 +137,10 @@ def _whole_rows(v: MaskedTensor) -> Any:
 def _of_features(
     products: Any, mask: Array | None, v: MaskedTensor, dropout_p: float, rng: Generator | None
 ) -> Any:
-    """Each feature of the values, averaged over the keys whose values specify it."""
+    """Result of attention for values whose rows are specified in part: each feature has weights of its own.
+
+    The weights of a feature are a softmax over the keys whose values specify it.
+    """
     factors = dropout(ones(products.shape, dtype=products.dtype), dropout_p, rng=rng) if dropout_p else None
     v = F.expand_dims(v, axis=(v.ndim - 2,))
     products, mask, factors = (
@@ -143,7 +155,10 @@ def _of_features(
 
 
 def _reads(name: str, mask: Array | ArrayLike | None, is_causal: bool, shape: Shape) -> Any:
-    """The mask of the keys that each query reads, or summands for their products; None to read all."""
+    """Mask of the keys that each query reads, or summands for the products; None if each reads all keys.
+
+    name : the operation, for errors. shape : that of the products.
+    """
     if is_causal:
         if mask is not None:
             raise ArgumentError(
@@ -166,7 +181,9 @@ def _reads(name: str, mask: Array | ArrayLike | None, is_causal: bool, shape: Sh
 
 
 def _repeated(x: Array, q: Array, argument: str, name: str) -> Any:
-    """Heads of keys or values, each repeated for the query heads that share it."""
+    """Heads of keys or values, each repeated for the query heads that share it; raises ShapeError if they do
+    not fit.
+    """
     if x.ndim < 3 or q.ndim < 3 or not x.shape[-3] or q.shape[-3] % x.shape[-3]:
         raise ShapeError(
             name,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def places(shape: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
-    """Number of windows that lie inside each axis."""
+    """Number of windows along each axis that lie inside of an array of ``shape``."""
     return tuple(
         max((n - d * (k - 1) - 1) // s + 1, 0)
         for n, k, s, d in zip(shape, size, stride, dilation, strict=True)
@@ -41,14 +41,15 @@ def places(shape: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
 
 
 def at(i: Sequence[te.Expr], k: Sequence[te.Expr], stride: Shape, dilation: Shape) -> tuple[Any, ...]:
-    """The indices of entry k of window i."""
+    """Indices, one for each axis, of entry ``k`` of window ``i``."""
     return tuple(s * y + d * j for y, j, s, d in zip(i, k, stride, dilation, strict=True))
 
 
 def _convolved(x: Any, w: Any, lead: int, stride: Shape, dilation: Shape) -> Any:
-    """Filters w (*groups, filters, channels, *size) over x (batch, *groups, channels, *spatial).
+    """Convolution in index notation of ``x`` (batch, *groups, channels, *spatial) with filters ``w``.
 
-    lead : one, with an axis of groups two: axes before the filters or channels.
+    The filters have the shape (*groups, filters, channels, *size).
+    lead : the number of axes of ``x`` before the channels: 1, or 2 with an axis of groups.
     """
     n = len(stride)
     size = tuple(w.shape[len(w.shape) - n :])
@@ -72,7 +73,9 @@ def _convolution(x: te.Tensor, w: te.Tensor, *, stride: Shape, dilation: Shape) 
 def _transposed_convolution(
     x: te.Tensor, w: te.Tensor, *, spatial: Shape, stride: Shape, dilation: Shape
 ) -> Any:
-    """The pullback of a convolution of an image of these spatial extents, applied to the cotangent x."""
+    """Pullback of a convolution of an image of extents ``spatial`` with filters ``w``, applied to the
+    cotangent ``x``.
+    """
     lead = len(x.shape) - len(stride) - 1
     image = te.placeholder((*x.shape[:lead], w.shape[lead], *spatial), x.dtype, "image")
     return te.differentiate(_convolved(image, w, lead, stride, dilation), [image], head=x)[0]
@@ -96,7 +99,10 @@ def _fold(x: te.Tensor, *, spatial: Shape, stride: Shape, dilation: Shape) -> An
 
 
 def images(x: Array | ArrayLike, operation: str, n: int) -> tuple[Any, bool]:
-    """x with a batch, and whether it had none; raises ShapeError unless it has n spatial axes."""
+    """Array ``x`` with an axis of examples in front, and True if this axis was added.
+
+    Raises ShapeError unless ``x`` has n spatial axes after (batch, channels) or (channels,).
+    """
     x = as_inexact(x, operation)
     check_kind(x, "fc", operation)
     if x.ndim not in (n + 1, n + 2):
@@ -110,12 +116,12 @@ def images(x: Array | ArrayLike, operation: str, n: int) -> tuple[Any, bool]:
 
 
 def single(y: Array, alone: bool) -> Any:
-    """y without the axis of a batch of one."""
+    """Result ``y`` without its first axis if ``alone`` is True: the batch was added for one example."""
     return F.squeeze(y, axis=(0,)) if alone else y
 
 
 def padded(x: Array, before: Shape, after: Shape, value: float = 0.0) -> Any:
-    """x with entries added around its last axes."""
+    """Array ``x`` with entries added around its last axes: ``before`` and ``after`` of them on each."""
     if not any((*before, *after)):
         return x
     lead = ((0, 0),) * (x.ndim - len(before))
@@ -123,7 +129,12 @@ def padded(x: Array, before: Shape, after: Shape, value: float = 0.0) -> Any:
 
 
 def inside(padded_extents: Shape, spatial: Shape, before: Shape, around: Shape | None = None) -> Any:
-    """Mask of padded spatial axes: True at original entries, and at padding at most ``around`` from them."""
+    """Boolean array over padded spatial axes: True at entries of the array, and at padding close to it.
+
+    padded_extents, spatial : the extents with and without padding. before : the padding in front of each
+        axis.
+    around : the distance up to which padding is True, for each axis; by default none is.
+    """
     mask = np.ones((), bool)
     for n, e, p, a in zip(padded_extents, spatial, before, around or (0,) * len(before), strict=True):
         i = np.arange(n) - p
@@ -132,7 +143,10 @@ def inside(padded_extents: Shape, spatial: Shape, before: Shape, around: Shape |
 
 
 def existing(x: Array, y: Array, before: Shape, around: Shape | None = None) -> Any:
-    """y, which is x padded; in a masked tensor the padding exists only as far as ``around``."""
+    """The padded array ``y``; if it is masked, padding is specified only up to the distance ``around``.
+
+    x : the array before padding. before : the padding in front of each spatial axis.
+    """
     if not isinstance(y, MaskedTensor) or x.shape == y.shape:
         return y
     with policy("intersect"):  # nobody gave the padding a mask
@@ -140,7 +154,11 @@ def existing(x: Array, y: Array, before: Shape, around: Shape | None = None) -> 
 
 
 def _filters(weight: Array | ArrayLike, operation: str, n: int, groups: int, channels: int, axis: int) -> Any:
-    """The weights as an array; raises ShapeError unless their channels on an axis are those of x."""
+    """The ``weight`` as a floating array; raises ShapeError if its shape does not fit the channels and groups
+    of x.
+
+    axis : the axis of ``weight`` that is for the channels of x: 1 for a convolution, 0 for a transposed one.
+    """
     weight = as_inexact(weight, operation, "weight")
     check_kind(weight, "fc", operation, "weight")
     if groups < 1 or channels % groups:
@@ -167,7 +185,7 @@ def _filters(weight: Array | ArrayLike, operation: str, n: int, groups: int, cha
 
 
 def _shifted(y: Array, bias: Array | ArrayLike | None, operation: str, n: int) -> Any:
-    """y plus a number for each channel."""
+    """Result ``y`` plus ``bias``, a number for each channel, if it is not None."""
     if bias is None:
         return y
     bias = as_operand(bias, operation, "bias")
@@ -180,7 +198,7 @@ def _shifted(y: Array, bias: Array | ArrayLike | None, operation: str, n: int) -
 def _paddings(
     padding: Extents | str, operation: str, size: Shape, stride: Shape, dilation: Shape
 ) -> tuple[Shape, Shape]:
-    """The padding before and after each spatial axis."""
+    """Padding before, and padding after each spatial axis, from integers, "valid" or "same"."""
     if isinstance(padding, str):
         if padding not in ("valid", "same"):
             raise ArgumentError(
@@ -195,7 +213,7 @@ def _paddings(
 
 
 def _together(x: Array, w: Array) -> tuple[Any, Any]:
-    """Both operands in the dtype that they promote to."""
+    """Both operands in the dtype to which they promote."""
     dtype = dtypes.result_type(x, w)
     return cast(x, dtype), cast(w, dtype)
 
@@ -254,7 +272,10 @@ conv1d, conv2d, conv3d = _conv
 
 
 def _reading(extent: Shape, before: Shape, count: Shape, size: Shape, stride: Shape, dilation: Shape) -> Any:
-    """Mask of the windows of padded axes that read at least one original entry."""
+    """Boolean array over windows of padded axes: True for a window that reads an entry of the array itself.
+
+    extent : extents without padding. before : padding in front of each axis. count : numbers of windows.
+    """
     mask = np.ones((), bool)
     for e, p, c, k, s, d in zip(extent, before, count, size, stride, dilation, strict=True):
         at = s * np.arange(c)[:, None] + d * np.arange(k) - p
@@ -263,7 +284,9 @@ def _reading(extent: Shape, before: Shape, count: Shape, size: Shape, stride: Sh
 
 
 def _inside(operation: str, spatial: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
-    """The spatial extents of a result; raises ShapeError where no window lies inside."""
+    """Number of windows along each spatial axis; raises ShapeError if no window lies inside of
+    ``spatial``.
+    """
     counts = places(spatial, size, stride, dilation)
     if 0 in counts:
         raise ShapeError(
@@ -356,7 +379,7 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = _conv_transpose
 def _windows(
     operation: str, kernel_size: Extents, dilation: Extents, padding: Extents, stride: Extents
 ) -> tuple[Shape, Shape, Shape, Shape]:
-    """The sizes, dilations, paddings and strides of windows over two axes."""
+    """Sizes, dilations, paddings and strides of windows over two axes, each a pair of checked integers."""
     return (
         extents(kernel_size, 2, operation, "kernel_size"),
         extents(dilation, 2, operation, "dilation"),

@@ -39,7 +39,7 @@ def _source(rng: Generator, operation: str) -> Generator:
 
 
 def _fans(shape: ShapeLike, operation: str) -> tuple[Shape, int, int]:
-    """The shape of a weight, its fan in and its fan out."""
+    """Extents of a weight, its fan in and its fan out."""
     extents = as_shape(shape, operation)
     if len(extents) < 2:
         raise ShapeError(operation, "shape", got=str(extents), expected="(results, inputs, *window)")
@@ -50,7 +50,7 @@ def _fans(shape: ShapeLike, operation: str) -> tuple[Shape, int, int]:
 def _drawn(
     kind: str, rng: Generator, shape: Shape, spread: float, dtype: DTypeLike | None, requires_grad: bool
 ) -> Tensor:
-    """Draws with mean 0 and the standard deviation ``spread``."""
+    """Normal or uniform draws (``kind``) with mean 0 and standard deviation ``spread``."""
     if kind == "normal":
         return rng.normal(0.0, spread, shape, dtype=dtype, requires_grad=requires_grad)
     bound = sqrt(3.0) * spread
@@ -182,6 +182,7 @@ def _kaiming(
     dtype: DTypeLike | None,
     requires_grad: bool,
 ) -> Tensor:
+    """Draws of variance gain**2 / fan, for `kaiming_uniform` and `kaiming_normal`, as ``name`` says."""
     source = _source(rng, name)
     check_choice(mode, ("fan_in", "fan_out"), name, "mode")
     extents, fan_in, fan_out = _fans(shape, name)

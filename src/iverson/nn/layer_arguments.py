@@ -28,7 +28,7 @@ def real(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
 
 
 def pair(operation: str, x: A | ArrayLike, target: A | ArrayLike) -> tuple[A, A]:
-    """A prediction and what it should be, real and of one shape."""
+    """Prediction ``x`` and ``target`` as real arrays; raises ShapeError unless they have the same shape."""
     x, target = real(x, operation), real(target, operation, "target")
     if x.shape != target.shape:
         raise ShapeError(
@@ -42,14 +42,14 @@ def pair(operation: str, x: A | ArrayLike, target: A | ArrayLike) -> tuple[A, A]
 
 
 def alike(operation: str, **arguments: Array | ArrayLike) -> tuple[Any, ...]:
-    """Real arrays of shapes that broadcast."""
+    """Real arrays from the arguments, in their order; raises ShapeError unless their shapes broadcast."""
     arrays = tuple(real(x, operation, argument) for argument, x in arguments.items())
     broadcast_shapes(operation, *(x.shape for x in arrays))
     return arrays
 
 
 def together(*xs: Array) -> tuple[Any, ...]:
-    """Operands at the entries that all of them specify; plain ones alone as they are."""
+    """Operands with the intersection of their masks, broadcast to one shape; unchanged if none is masked."""
     masks = [x.get_mask() for x in xs if isinstance(x, MaskedTensor)]
     if not masks:
         return xs
@@ -58,7 +58,10 @@ def together(*xs: Array) -> tuple[Any, ...]:
 
 
 def extents(value: Extents, count: int, operation: str, argument: str, least: int = 1) -> Shape:
-    """An integer for all of so many axes, or one for each; raises ArgumentError below ``least``."""
+    """Tuple of ``count`` integers, from one integer for all axes or one for each.
+
+    Raises ArgumentError for an integer below ``least`` or another number of them.
+    """
     items = tuple(value) if isinstance(value, (list, tuple)) else (value,) * count
     numbers = tuple(as_int(n, operation, argument) for n in items)
     if len(numbers) != count or any(not least <= n < 2**31 for n in numbers):

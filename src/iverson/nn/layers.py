@@ -296,7 +296,10 @@ dropout1d, dropout2d, dropout3d = _dropout
 def _dropped(
     name: str, x: Array | ArrayLike, p: float, training: bool, rng: Generator | None, spatial: int | None
 ) -> Any:
-    """Dropout of entries, or of whole channels, which stand before so many spatial axes."""
+    """Result of dropout of single entries, or of whole channels if ``spatial`` is not None.
+
+    spatial : the number of axes after the channels, all of whose entries are dropped together.
+    """
     x = as_inexact(x, name)
     if spatial is not None and x.ndim not in (spatial + 1, spatial + 2):
         raise ShapeError(

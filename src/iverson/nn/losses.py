@@ -104,7 +104,7 @@ def huber_loss(
 
 
 def _linear_beyond(bound: float, d: Array) -> Any:
-    """d**2 / 2 up to a bound of abs(d), then a line."""
+    """Function d**2 / 2 for abs(d) up to ``bound``, and a line beyond it."""
     near = F.clip(d, -bound, bound)
     return near * (d - 0.5 * near)
 
@@ -176,7 +176,7 @@ def nll_loss(
 
 
 def _log_from_below(x: Array) -> Any:
-    """log(x), at least -100, as in PyTorch; a constant where x is 0."""
+    """Logarithm of x, but at least -100, as in PyTorch; where x is 0, the derivative is 0."""
     positive = x > 0
     return F.where(positive, F.maximum(F.log(F.where(positive, x, 1.0)), -100.0), -100.0)
 

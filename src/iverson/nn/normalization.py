@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 
 
 def _moments(x: Array, axes: Shape) -> tuple[Any, Any, Any]:
-    """x without its mean, that mean, and the mean of the square of the first."""
+    """Entries less their mean over ``axes``, the mean, and the variance (the mean of squares of the
+    first).
+    """
     centre = mean(x, axes, keepdims=True)
     centred = x - _of_lines(centre)
     return centred, centre, mean(F.square(centred), axes, keepdims=True)
 
 
 def _of_lines(x: Array) -> Any:
-    """A number for each line as a plain tensor: 1 where a masked tensor has no specified entry."""
+    """Plain tensor of one number for each line: 1 where a masked ``x`` has no specified entry."""
     return x.to_tensor(1) if isinstance(x, MaskedTensor) else x
 
 
@@ -46,7 +48,11 @@ def _affine(
     expected: Shape,
     name: str,
 ) -> Any:
-    """x * weight + bias, each of shape ``expected`` and reshaped to ``shape``."""
+    """Result x * weight + bias; either may be None.
+
+    expected : the shape that both must have. shape : the shape to which they are reshaped, to broadcast with
+        ``x``.
+    """
     for argument, parameter in (("weight", weight), ("bias", bias)):
         if parameter is not None:
             p = as_operand(parameter, name, argument)
@@ -221,7 +227,9 @@ def batch_norm(
 
 
 def _at_most(count: Array | float, bound: int) -> bool:
-    """True if no channel has more than ``bound`` entries, as far as the counts are known."""
+    """Return True if no channel is known to have more than ``bound`` entries; False if the counts are not
+    known.
+    """
     if not isinstance(count, MaskedTensor):
         return bool(count <= bound)
     numbers = unwrap(count)
@@ -229,13 +237,16 @@ def _at_most(count: Array | float, bound: int) -> bool:
 
 
 def _unbiased(variance: Array, count: Array | float) -> Any:
-    """The unbiased variance of the distribution of these entries; unspecified for a single entry."""
+    """Unbiased variance from the biased one of ``count`` entries; in a masked tensor, unspecified for a
+    single entry.
+    """
     if isinstance(count, MaskedTensor):
         count = masked_tensor(count, count > 1)
     return variance * (count / (count - 1))
 
 
 def _running(moment: Tensor | None, channels: int, argument: str) -> Any:
+    """Running mean or variance as the user passed it, checked: a Tensor of shape (channels,), or None."""
     if moment is None:
         return None
     if not isinstance(moment, Tensor):

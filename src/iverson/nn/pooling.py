@@ -35,7 +35,9 @@ OutputExtents: TypeAlias = Extents | Sequence[SupportsIndex | None] | None
 
 
 def _reduced(x: Any, reduce: Callable[..., te.Expr], size: Shape, stride: Shape, dilation: Shape) -> Any:
-    """The windows of the last axes of x (channels, *spatial), reduced."""
+    """Windows over the last axes of ``x`` (channels, *spatial), each reduced by ``reduce``, in index
+    notation.
+    """
     k = [te.reduce_axis((0, n)) for n in size]
     shape = (x.shape[0], *places(x.shape[1:], size, stride, dilation))
     return te.compute(shape, lambda c, *i: reduce(x[(c, *at(i, k, stride, dilation))], axis=k))
@@ -53,7 +55,10 @@ def _sum_of_windows(x: Any, *, size: Shape, stride: Shape, dilation: Shape) -> A
 
 @te.op(name="nn.max_places")
 def _max_places(x: te.Tensor, table: te.Tensor) -> Any:
-    """Positions on lines x, one per row of the table: the first of the largest entries that the row names."""
+    """Position of the largest entry among those in a row of ``table``, for each line of ``x`` and each row.
+
+    Of equal entries, the position that comes first in the row is taken.
+    """
     k = te.reduce_axis((0, table.shape[1]))
     shape = (x.shape[0], table.shape[0])
     best = te.compute(shape, lambda c, p: te.argmax(x[c, table[p, k]], axis=k))
@@ -61,10 +66,11 @@ def _max_places(x: te.Tensor, table: te.Tensor) -> Any:
 
 
 def _largest(x: Array, tables: Sequence[NDArray]) -> Extrema:
-    """The largest entries of windows of spatial axes, and their row-major numbers in the spatial volume.
+    """Largest entry of each window over spatial axes, and its row-major number in the spatial volume.
 
-    tables : for each spatial axis, the positions that a window has on it, a row for each window; those of one
-        that are repeated are next to each other, so that the first of equals is the first in the volume.
+    tables : for each spatial axis, the positions that windows read on it, a row for each window. A position
+        that occurs repeatedly stands next to itself, so that the first of equal entries is the first in the
+        volume.
     """
     spatial, n = x.shape[2:], len(tables)
     numbers: Any = 0
@@ -83,7 +89,11 @@ def _largest(x: Array, tables: Sequence[NDArray]) -> Extrema:
 
 
 class _Pool:
-    """The windows of a call over n spatial axes."""
+    """Checked arguments of one call of a pooling function, and the windows that follow from them.
+
+    spatial : the numbers of windows. before, after : the padding of each axis. alone : True if ``x`` had no
+        batch.
+    """
 
     def __init__(
         self,
@@ -128,26 +138,38 @@ class _Pool:
         self.after = tuple(max(m - e - p, p) for m, e, p in zip(span, spatial, self.before, strict=True))
 
     def _one_more(self, extent: int, k: int) -> int:
-        """Number of windows along an axis, with a last one that reaches out if it starts inside."""
+        """Number of windows along spatial axis ``k`` if a last one may reach beyond the end (``ceil_mode``).
+
+        The last window must start inside of the array or the padding in front. extent : with padding on both
+        sides.
+        """
         s, reach = self.stride[k], self.dilation[k] * (self.size[k] - 1) + 1
         count = -(-(extent - reach) // s) + 1 if extent >= reach else 1
         inside = self.x.shape[2 + k] + self.before[k]
         return count - 1 if (count - 1) * s >= inside else count
 
     def padded(self, fill: float, outside: bool) -> Any:
-        """x with its padding, which in a masked tensor exists if it counts (``outside``)."""
+        """Array ``x`` with its padding, filled with ``fill``.
+
+        outside : True if padding counts; in a masked tensor it is then specified.
+        """
         around = self.before if outside else None
         return existing(self.x, padded(self.x, self.before, self.after, fill), self.before, around)
 
     def reduced(self, op: Callable[..., Array], x: Array) -> Any:
-        """Each window of x, padded, reduced by an op."""
+        """Result of ``op``, which reduces each window, on ``x``, which is padded."""
         batch, channels = x.shape[:2]
         flat = F.reshape(x, shape=(batch * channels, *x.shape[2:]))
         y = op(flat, size=self.size, stride=self.stride, dilation=self.dilation)
         return F.reshape(y, shape=(batch, channels, *self.spatial))
 
     def tables(self) -> list[Any]:
-        """The positions that windows have on each axis; in place of what is outside, the first inside."""
+        """Positions that windows read on each spatial axis: a table for each axis, with a row for each
+        window.
+
+        A position outside of the array is replaced by the first one inside; ShapeError if a window has none
+        inside.
+        """
         tables = []
         for e, p, n, s, d, c in zip(
             self.x.shape[2:], self.before, self.size, self.stride, self.dilation, self.spatial, strict=True
@@ -165,7 +187,7 @@ class _Pool:
         return tables
 
     def counts(self, outside: bool) -> Any:
-        """Number of entries of each window, those of the padding included if ``outside``."""
+        """Number of entries of each window; ``outside`` is True to count the padding, too."""
         total: Any = np.ones((), self.x.dtype)
         for k, (e, p, n, s, c) in enumerate(
             zip(self.x.shape[2:], self.before, self.size, self.stride, self.spatial, strict=True)
@@ -344,7 +366,7 @@ lp_pool1d, lp_pool2d, lp_pool3d = _lp_pool
 
 
 def _parts(extent: int, count: int) -> tuple[Any, Any]:
-    """The starts and the ends of the ``count`` parts of an axis."""
+    """Starts and ends of the ``count`` parts into which adaptive pooling divides an axis."""
     i = np.arange(count)
     return i * extent // count, -(-(i + 1) * extent // count)
 
@@ -355,6 +377,7 @@ def _adaptive(
     x: Any,
     output_size: Any,
 ) -> tuple[Any, bool, Shape]:
+    """Array ``x`` with a batch, True if the batch was added, and the spatial extents of the result."""
     x, alone = images(x, operation, n)
     sizes = tuple(output_size) if isinstance(output_size, (list, tuple)) else (output_size,) * n
     if len(sizes) != n or any(e is None for e in sizes):
@@ -443,23 +466,23 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = _adaptive_avg_po
 
 
 def _sums(y: Any, output_extents: Shape) -> Any:
-    """The sums of the parts of the spatial axes."""
+    """Sums of the parts into which the spatial axes of ``y`` are divided."""
     for k, count in enumerate(output_extents):
         y = along(y, 2 + k, _inside(y.shape[2 + k], count))
     return y
 
 
 def _inside(extent: int, count: int) -> Any:
-    """Mask of the entries of an axis that each of its parts contains, one row for each part."""
+    """Boolean matrix with a row for each part of an axis: True at the entries that the part contains."""
     start, stop = (b[:, None] for b in _parts(extent, count))
     j = np.arange(extent)
     return (j >= start) & (j < stop)
 
 
 def along(x: Array, axis: int, matrix: NDArray) -> Any:
-    """The product of a constant matrix with the lines of x along an axis; its zeros are structural.
+    """Product of a constant matrix with the lines of ``x`` along an axis; zeros of the matrix are structural.
 
-    A product with such a zero does not count for whether the result is specified.
+    In a masked tensor, products with such zeros do not make a result specified.
     """
     lead, trailing = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
     flat = F.reshape(x, shape=(lead, x.shape[axis], trailing))

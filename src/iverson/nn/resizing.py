@@ -100,7 +100,10 @@ Tap: TypeAlias = "tuple[NDArray, NDArray | None]"
 
 
 def _without_zeros(taps: list[Tap]) -> list[tuple[Any, Any]]:
-    """Taps with a factor of 0 moved to the entry of the largest factor, as their own entry may not exist."""
+    """Taps in which a point whose factor is 0 reads the entry with the largest factor instead.
+
+    The entry at a factor of 0 may not exist in a masked tensor.
+    """
     if taps[0][1] is None:
         return taps
     (*indices,), (*factors,) = zip(*taps, strict=True)
@@ -111,7 +114,9 @@ def _without_zeros(taps: list[Tap]) -> list[tuple[Any, Any]]:
 def _sizes(
     spatial: Shape, size: Extents | None, scale_factor: Real | Sequence[Real] | None
 ) -> tuple[Shape, tuple[float, ...]]:
-    """The extents of the result, and the distances in x between its points."""
+    """Spatial extents of the result, and for each axis the distance in x between neighbouring points of the
+    result.
+    """
     n = len(spatial)
     if (size is None) is (scale_factor is None):
         raise ArgumentError(
@@ -144,7 +149,11 @@ def _sizes(
 
 
 def _taps(mode: str, extent: int, count: int, step: float, align_corners: bool) -> list[tuple[Any, Any]]:
-    """Pairs of positions on an axis and factors (None for 1); a point of the result is the sum over pairs."""
+    """Pairs of positions on an axis and factors (None for 1); each point of the result is the sum over the
+    pairs.
+
+    extent, count : the numbers of points on the axis, before and after. step : the distance of points in x.
+    """
     i = np.arange(count)
     if mode.startswith("nearest"):
         place = np.floor((i + (0.5 if mode == "nearest-exact" else 0.0)) * step)
@@ -168,14 +177,14 @@ def _taps(mode: str, extent: int, count: int, step: float, align_corners: bool) 
 
 
 def _cubic(t: NDArray, a: float = -0.75) -> Any:
-    """Keys' kernel at distances below 2 (R. G. Keys, 1981, equation 4)."""
+    """Keys' cubic kernel at distances ``t`` below 2 (R. G. Keys, 1981, equation 4)."""
     near = ((a + 2) * t - (a + 3)) * t * t + 1
     far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
     return np.where(t <= 1, near, far)
 
 
 def _along(x: Array, axis: int, taps: list[Tap]) -> Any:
-    """Sums of entries along an axis."""
+    """Sum over ``taps`` of entries along an axis, times their factors."""
     total: Any = None
     shape = (-1,) + (1,) * (x.ndim - 1 - axis)
     for index, factor in taps:

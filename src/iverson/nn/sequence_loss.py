@@ -28,9 +28,11 @@ FAR = -1e30
 
 @te.op(name="nn.alignments")
 def _alignments(logp: te.Tensor, labels: te.Tensor, skips: te.Tensor) -> Any:
-    """The logarithm of the probability of all paths to state s at step t: (steps, batch, states).
+    """Logarithm of the probability of all paths to state s at step t: an array (steps, batch, states).
 
-    labels : of each state; skips : 0 where a path may come from the state before the last one, else `FAR`.
+    logp : logarithms of the probabilities of labels, (steps, batch, labels). labels : the label of each
+        state.
+    skips : 0 where a path may come from the state before the last one, else `FAR`.
     """
     shape = (logp.shape[0], *labels.shape)
 
@@ -127,7 +129,7 @@ def ctc_loss(
 
 
 def _numbers(x: Array | ArrayLike, argument: str, least: int, greatest: int) -> Any:
-    """Integers in [least, greatest]."""
+    """Checked integers in [least, greatest], as a tensor; raises ArgumentError for others."""
     x = as_operand(x, "ctc_loss", argument)
     check_kind(x, "iu", "ctc_loss", argument)
     if not has_entries(unwrap(x)):

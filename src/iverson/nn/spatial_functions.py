@@ -35,6 +35,10 @@ def spatial(
 
 
 def _over(n: int, function: Callable[Concatenate[int, P], R]) -> Callable[P, R]:
+    """Public function over ``n`` spatial axes: ``function`` with this first argument, name, signature and
+    docstring.
+    """
+
     def of_axes(*args: P.args, **kwargs: P.kwargs) -> R:
         return function(n, *args, **kwargs)
 

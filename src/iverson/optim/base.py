@@ -170,14 +170,14 @@ class Optimizer(ABC):
         return [ParamGroup(group) for group in self._groups]
 
     def initial_lrs(self) -> list[float]:
-        """The rate of each group when this was first asked for: what schedules start from."""
+        """Learning rate that each group had when this method was first called; schedules start from it."""
         for group in self._groups:
             if group._first_lr is None:
                 group._first_lr = float(group.lr)
         return [float(group._first_lr or 0.0) for group in self._groups]
 
     def _own(self, k: int) -> Optimizer:
-        """The optimizer whose hyperparameters apply to parameter k: this one, or that of a group."""
+        """Optimizer that has the hyperparameters of parameter ``k``: that of its group, or this one."""
         for group in self._groups:
             if k < len(group.params):
                 return group
@@ -194,7 +194,9 @@ class Optimizer(ABC):
         rebind(self._count, np.array(count))
 
     def _state(self, k: int, shape: Shape, dtype: DType) -> State:
-        """The state of a parameter: handles, by name. It starts as for a value of this shape and dtype."""
+        """State of parameter ``k``: handles by name. If there is none yet, it is made for a value of
+        ``shape`` and ``dtype``.
+        """
         state = self._states[k]
         if state is None:
             start = self._own(k)._start(np.empty(shape, dtype))
@@ -203,6 +205,7 @@ class Optimizer(ABC):
         return state
 
     def _check(self, argument: str, value: float, below: float = float("inf")) -> None:
+        """Raise ArgumentError unless the hyperparameter ``value`` is at least 0 and below ``below``."""
         as_real(value, type(self).__name__, argument)
         if not 0 <= value < below:
             bound = "" if below == float("inf") else f" and below {below}"
@@ -223,11 +226,19 @@ class Optimizer(ABC):
 
     @abstractmethod
     def _start(self, value: NDArray) -> State:
-        """The state of a parameter before its first step: arrays over all its axes, or over none."""
+        """State of a parameter before its first step: arrays by name.
+
+        An array has the shape of ``value``, or rank 0 if it is the same for all entries so far (a count of
+        steps).
+        """
 
     @abstractmethod
     def _update(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
-        """Write one step at the rate ``lr`` into ``value`` and ``state``."""
+        """Write one step at the rate ``lr`` into ``value`` and ``state``, in place.
+
+        value, gradient : the entries of a parameter that the step touches, and their gradient. state : the
+            state of these entries.
+        """
 
     def zero_grad(self) -> None:
         """Forget the gradients: ``.grad`` becomes None."""
@@ -265,14 +276,16 @@ class Optimizer(ABC):
                 self._step(k, *plan)
 
     def _check_constant(self, argument: str, tensors: Sequence[Array | None]) -> None:
-        """Raises GradientError where a transform differentiates one; keeps no reference to any."""
+        """Raise GradientError if a transform differentiates one of ``tensors``: a step is not recorded."""
         for x in tensors:
             check_leaves(
                 unwrap(x), f"{type(self).__name__}.step", argument, "detach it, or write it as an expression"
             )
 
     def _part(self, k: int, p: Array, g: Array) -> tuple[Part, NDArray] | None:
-        """The part of a parameter that its gradient covers, and the entries there; None if there are none."""
+        """`Part` of parameter ``k`` that its gradient ``g`` covers, and the gradient's entries there; None if
+        it is empty.
+        """
         plain, argument = unwrap(p), f"gradients[{k}]"
         g = self._checked(k, p, g)
         value = value_of(unwrap(g))
@@ -285,7 +298,11 @@ class Optimizer(ABC):
         return part_of(value)
 
     def _checked(self, k: int, p: Array, g: Array) -> Array:
-        """A gradient that fits a parameter, which is a leaf still."""
+        """The gradient ``g`` of parameter ``k``, checked to fit the parameter ``p``.
+
+        For a masked parameter, the result is the vector of the gradient at the parameter's specified entries.
+        Raises GradientError if the parameter is no leaf any more.
+        """
         argument = f"gradients[{k}]"
         if not is_variable(unwrap(p)):
             raise GradientError(
@@ -298,6 +315,9 @@ class Optimizer(ABC):
         return p._seed(g, "step", argument) if isinstance(p, Wrapper) else g
 
     def _step(self, k: int, part: Part, gradient: NDArray) -> None:
+        """Write a step into parameter ``k`` and its state, at the entries of ``part``; ``gradient`` has these
+        entries.
+        """
         value = writable(unwrap(self.params[k]))
         gradient = gradient.astype(value.dtype, copy=False)
         if value.dtype.kind == "c":
@@ -319,6 +339,9 @@ class Optimizer(ABC):
                 piece.write(array, piece_state[name])
 
     def _flatten(self, gradients: Gradients) -> list[Array | None]:
+        """List of the gradients, one for each parameter, or None; raises ArgumentError for another number of
+        them.
+        """
         import optree
 
         tree: Any = gradients
@@ -409,9 +432,11 @@ class ParamGroup(MutableMapping[str, Any]):
 
 
 def _with_groups(cls: type[Optimizer], init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor that also takes groups of parameters, each of them an optimizer of the same class.
+    """Constructor of ``cls`` that also takes groups of parameters; each group becomes an optimizer of the
+    same class.
 
-    The optimizer of all groups has the hyperparameters of the call and, for others, those of the first group.
+    The optimizer of all groups has the hyperparameters of the call and, where none are given, those of the
+    first group.
     """
     names = signature(init)
 
@@ -452,12 +477,12 @@ def _with_groups(cls: type[Optimizer], init: Callable[..., None]) -> Callable[..
 
 
 def _common(owns: list[Optimizer], names: Signature) -> dict[str, Any]:
-    """The hyperparameters of the first group."""
+    """Hyperparameters of the first group, as arguments of the constructor."""
     return {name: value for name, value in owns[0]._hyperparameters().items() if name in names.parameters}
 
 
 def _are_groups(params: Parameters) -> TypeGuard[Groups]:
-    """True if these are groups, as in PyTorch: dicts with a key "params"."""
+    """Return True if ``params`` is a list or tuple of groups: dicts with a key "params"."""
     if not isinstance(params, (list, tuple)) or not params:
         return False
     return all(isinstance(g, dict) and "params" in g for g in params)
@@ -475,14 +500,21 @@ def _check_gradient(p: Array, g: Array, argument: str) -> None:
 
 
 def number(x: Rate | NDArray, value: Shaped) -> Any:
-    """A number that computes with a value: a handle takes the value's dtype, as a Python number would."""
+    """Factor ``x`` in a form that computes with ``value`` without changing its dtype, as a Python number
+    does.
+
+    A handle is cast to the dtype of the value; other numbers are returned as they are.
+    """
     return F.astype(x, dtype=value.dtype) if isinstance(x, Operand) else x
 
 
 def _in_single(
     update: Callable[..., None], value: NDArray, gradient: NDArray, state: State, lr: float
 ) -> None:
-    """One step; in float32 for half precision, after which the parameter and its state are rounded once."""
+    """Make one step with ``update``, in float32 if the parameter is of half precision.
+
+    In that case the parameter and its state are rounded once, at the end.
+    """
     if not dtypes.is_half(value.dtype):
         update(value, gradient, state, lr)
         return
@@ -495,7 +527,9 @@ def _in_single(
 
 
 def _pairs(x: NDArray) -> NDArray:
-    """Complex entries as pairs of real ones along a further axis: a view of contiguous entries."""
+    """Real array with complex entries as pairs along a new last axis; a view if the entries are
+    contiguous.
+    """
     return np.ascontiguousarray(x).reshape(-1).view(x.real.dtype).reshape((*x.shape, 2))
 
 

@@ -34,6 +34,7 @@ def _leaves(params: Parameters, operation: str) -> list[Any]:
 
 
 def _with_gradient(params: Parameters, operation: str) -> list[Any]:
+    """List of the parameters that have a gradient other than zero layout; raises if a leaf is no tensor."""
     return [
         p
         for p in _leaves(params, operation)
@@ -42,7 +43,7 @@ def _with_gradient(params: Parameters, operation: str) -> list[Any]:
 
 
 def _single(g: Array) -> Array:
-    """A gradient whose stored entries are there once."""
+    """Gradient ``g`` with each stored entry once: repeated entries of a sparse tensor are summed."""
     value = value_of(unwrap(g))
     return F.coalesce(g) if isinstance(value, Sparse) and not value.pattern.distinct else g
 

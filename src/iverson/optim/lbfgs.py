@@ -147,7 +147,10 @@ class LBFGS:
         return asarray(first)
 
     def _direction(self, slope: Vector) -> Vector:
-        """Minus the approximate inverse Hessian times the gradient, by the recursion over the pairs."""
+        """Minus the approximate inverse Hessian times the gradient ``slope``, by the two-loop recursion.
+
+        Side effect: the last step, with its change of the gradient, is added to the history.
+        """
         if self._last is not None:
             s, old = self._last
             y = slope - old
@@ -174,8 +177,14 @@ class LBFGS:
         direction: Vector,
         length: float,
     ) -> tuple[Vector, float, Vector, float, int]:
-        """A point along the direction with the strong Wolfe conditions: it, the loss and gradient there, how
-        far it is, and how many points were tried. Where none is found, the parameters stay."""
+        """Point along ``direction`` that satisfies the strong Wolfe conditions; the parameters are moved
+        there.
+
+        Returns the point, the loss and the gradient there, the length of the step as a multiple of
+        ``direction``, and the number of points that were tried. If no such point is found, the parameters
+        stay, and the length is 0.
+        x, value, slope : the present point, loss and gradient. length : the first length to try.
+        """
         from scipy.optimize import line_search
 
         tried: dict[bytes, tuple[Vector, float]] = {x.tobytes(): (slope, value)}
@@ -210,12 +219,13 @@ class LBFGS:
             return np.array(to_strided(value_of(ravel_pytree(self.params)[0])), dtype=np.float64)
 
     def _move(self, change: Vector) -> None:
+        """Add ``change``, a vector of all parameters, to the parameters."""
         with no_grad():
             vector, unravel = ravel_pytree(self.params)
             self._mover.step(unravel(F.astype(vector * 0 - change, dtype=vector.dtype)))
 
     def _evaluated(self, closure: Callable[[], Array | float]) -> tuple[Vector, float]:
-        """The gradient and the loss at the parameters."""
+        """Gradient, as a vector of all parameters, and loss at the present parameters."""
         with enable_grad():
             loss = closure()
         value = float(loss.item() if hasattr(loss, "item") else as_real(loss, "step", "closure"))
@@ -243,7 +253,9 @@ class LBFGS:
 
 
 def _gradient_of(p: Tensor | MaskedTensor) -> Tensor | MaskedTensor:
-    """The gradient of a parameter, at the entries that it has as part of a vector; 0 where there is none."""
+    """Gradient of a parameter, with the entries that the parameter has in a vector of all; 0 if there is
+    none.
+    """
     g, value = p.grad, value_of(unwrap(p))
     if g is None:
         zero: Tensor | MaskedTensor = rewrap(p, unwrap(p) * 0.0)

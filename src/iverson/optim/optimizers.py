@@ -76,7 +76,7 @@ class SGD(Optimizer):
 
 
 class _Moments(Optimizer):
-    """The two moments that Adam and AdamW keep."""
+    """Base of optimizers with running means of the gradient and of its square: Adam and its variants."""
 
     def __init__(
         self,
@@ -99,6 +99,7 @@ class _Moments(Optimizer):
         return {"mean": np.zeros_like(value), "square": np.zeros_like(value), "step": np.zeros((), np.int64)}
 
     def _moment_step(self, value: Numbers, gradient: Numbers, state: State, lr: Rate) -> None:
+        """Write one step of Adam into ``value`` and ``state``, without weight decay."""
         first, second = self.betas
         mean, square = state["mean"], state["square"]
         state["step"] += 1
@@ -120,12 +121,14 @@ class _Moments(Optimizer):
 
 
 def _counts(step: Numbers, value: Shaped) -> Any:
-    """Number of steps that touched each entry, shaped to broadcast with a value; one number if equal."""
+    """Number of steps that have touched each entry, shaped to broadcast with ``value``; one int if all are
+    equal.
+    """
     return _beside(step, value, int)
 
 
 def _beside(x: Numbers, value: Shaped, kind: type[int] | type[float] = float) -> Any:
-    """An array of a state, shaped to broadcast with a value; a number if it is the same for all entries."""
+    """State array ``x`` shaped to broadcast with ``value``; a number of type ``kind`` if it has rank 0."""
     if not x.ndim:
         return number(x, np.empty(0)) if isinstance(x, Operand) else kind(x)
     return x.reshape(x.shape + (1,) * (value.ndim - x.ndim)).astype(value.dtype)

@@ -93,7 +93,10 @@ class Schedule(ABC):
 
 
 class _Each(Schedule):
-    """Each group alike: ``_rate(epoch, base)`` is the rate of an epoch, of what it starts from."""
+    """Base of schedules that treat all groups alike: ``_rate(epoch, base)`` gives the rate of a group.
+
+    base : the rate that the group starts from.
+    """
 
     @abstractmethod
     def _rate(self, epoch: int, base: float) -> float: ...

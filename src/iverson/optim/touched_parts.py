@@ -33,10 +33,11 @@ PIECE = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Entries of arrays of one shape.
+    """Selection of entries, the same for all arrays of one shape: the part of a parameter that a step
+    touches.
 
     index : slices, a boolean array, or integer arrays, over the leading axes.
-    axes : how many; 0 for the whole array.
+    axes : the number of these axes; 0 for the whole array.
     """
 
     index: Any
@@ -48,16 +49,19 @@ class Part:
 
     @property
     def box(self) -> bool:
-        """True if reading this part gives a view."""
+        """True if the index is made of slices, so that reading this part gives a view."""
         return not self.axes or type(self.index[0]) is slice
 
     @property
     def listed(self) -> bool:
-        """True if the index is a list of places."""
+        """True if the index is made of integer arrays."""
         return isinstance(self.index, tuple) and getattr(self.index[0], "dtype", None) in (np.int32, np.int64)
 
     def of(self, array: NDArray) -> NDArray:
-        """The part of an array: itself, a view, or a copy. One of fewer axes lacks them at the end."""
+        """Entries of ``array`` in this part: the array itself, a view, or a copy.
+
+        An array of a state may have fewer axes than the parameter: those at the end are missing.
+        """
         if not self.axes:
             return array
         if self.axes == 1 and self.listed:
@@ -67,7 +71,11 @@ class Part:
         return entries
 
     def pieces(self, entries: NDArray) -> Iterator[tuple[Part, NDArray]]:
-        """The part with its entries, a list of places in pieces of a size that stays in a core's cache."""
+        """Pairs of a part and its entries. A part with listed places is cut into pieces that fit a core's
+        cache.
+
+        entries : the entries for all of this part.
+        """
         if not self.axes or not self.listed:
             yield self, entries
             return
@@ -77,7 +85,9 @@ class Part:
             yield Part(tuple(i[at] for i in self.index), self.axes), entries[at]
 
     def write(self, array: NDArray, piece: NDArray) -> None:
-        """Write a piece that `of` gave back."""
+        """Write ``piece``, which `of` returned for ``array``, back into the array; nothing to do if it is a
+        view.
+        """
         if not self.box:
             array[self.index] = piece
 
@@ -86,7 +96,9 @@ WHOLE = Part((), 0)
 
 
 def part_of(value: Shaped) -> tuple[Part, NDArray] | None:
-    """The part at which a layout's value stores entries, each once, and these entries; None without any."""
+    """Part of the entries that a gradient's value stores, and these entries, each once; None if it stores
+    none.
+    """
     index, entries = stored(value)
     if not entries.size:
         return None
@@ -104,7 +116,10 @@ def _everything(index: slice | NDArray, extent: int) -> bool:
 
 
 def part_of_masked(keys: NDArray, shape: Shape, entries: NDArray) -> tuple[Part, NDArray] | None:
-    """The part and the entries of a masked gradient, from the row-major addresses of specified entries."""
+    """Part and entries of a masked gradient; None if no entry is specified.
+
+    keys : the row-major addresses of the specified entries.
+    """
     if not keys.size:
         return None
     if not shape:
@@ -113,9 +128,10 @@ def part_of_masked(keys: NDArray, shape: Shape, entries: NDArray) -> tuple[Part,
 
 
 def part_of_stored(parameter: Sparse, gradient: Sparse, argument: str) -> tuple[Part, NDArray]:
-    """The part and the entries of a gradient, among the stored entries of a sparse parameter.
+    """Part of the stored entries of a sparse parameter that a sparse gradient covers, and the gradient's
+    entries.
 
-    Raises ArgumentError where the gradient may be nonzero at an entry that the parameter does not store.
+    Raises ArgumentError if the gradient may be nonzero at an entry that the parameter does not store.
     """
     pattern, k = parameter.pattern, parameter.pattern.ndim
     support = support_pattern(gradient)
@@ -154,9 +170,11 @@ def _outside(parameter: Sparse, argument: str, description: str) -> ArgumentErro
 
 
 def writable(p: Tensor) -> NDArray:
-    """The buffer of a parameter to write a step into, in C order: its own if nobody else has it, else a copy.
+    """Buffer of a parameter, in C order, to write a step into; the parameter stands for this buffer
+    afterwards.
 
-    Of a sparse parameter it is that of the stored entries, one after the other.
+    It is the parameter's own buffer if nobody else has it, else a copy. For a sparse parameter it has the
+    stored entries.
     """
     sparse = isinstance(value_of(p), Sparse)
     # No second name for what is counted: a reference more is another owner.
@@ -174,14 +192,17 @@ def writable(p: Tensor) -> NDArray:
 
 
 def spread(array: NDArray, axes: int, shape: Shape) -> NDArray:
-    """An array over fewer leading axes of a shape, repeated along the next ones up to ``axes`` of them."""
+    """Array over the first ``axes`` axes of ``shape``, from one over fewer leading axes, by repetition."""
     if array.ndim >= axes:
         return array
     return np.broadcast_to(array.reshape(array.shape + (1,) * (axes - array.ndim)), shape[:axes]).copy()
 
 
 def spread_state(state: Mapping[str, Tensor], axes: int, shape: Shape) -> None:
-    """Let each array of a state have an entry of its own for each place on so many leading axes."""
+    """Give each array of a state its own entry for each place on the first ``axes`` axes of ``shape``.
+
+    Arrays that have fewer axes are replaced; a step can then change a part of their entries.
+    """
     for x in state.values():
         if (array := value_of(x)).ndim < axes:
             rebind(x, spread(array, axes, shape))

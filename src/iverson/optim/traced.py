@@ -62,7 +62,11 @@ class Traceable(Protocol):
 
 
 def step(opt: Traceable, gradients: Sequence[Array | None], cells: Cells) -> None:
-    """Record a step of an optimizer on these gradients, which are None for parameters without one."""
+    """Record one step of an optimizer in the trace of ``cells``.
+
+    gradients : one for each parameter, or None. The trace is valid as long as the optimizer's other
+        hyperparameters do not change: a guard for this is added.
+    """
     assert isinstance(cells, TraceCells)
     with recording(False):
         checked = [
@@ -82,6 +86,7 @@ def step(opt: Traceable, gradients: Sequence[Array | None], cells: Cells) -> Non
 
 
 def _step(opt: Traceable, k: int, p: Array, g: Array, cells: TraceCells, makers: Makers) -> None:
+    """Record the step of parameter ``k``, at the entries that the gradient ``g`` covers."""
     plain = unwrap(p)
     place = _place(plain, g, cells, makers)
     if place is None:
@@ -112,7 +117,7 @@ def _step(opt: Traceable, k: int, p: Array, g: Array, cells: TraceCells, makers:
 
 
 def _pairs(x: Tensor) -> Tensor:
-    """Complex entries as pairs of real ones along a further axis."""
+    """Real tensor with complex entries as pairs along a new last axis."""
     return stack([real(x), imag(x)], axis=-1)
 
 
@@ -120,7 +125,10 @@ def _pairs(x: Tensor) -> Tensor:
 
 
 class _Whole:
-    """All entries; of a sparse parameter, those that it stores. axes: how many leading axes are indexed."""
+    """Place of a step: all entries of a parameter, or all stored entries of a sparse one with ``pattern``.
+
+    axes : the number of leading axes that are indexed.
+    """
 
     axes = 0
 
@@ -128,19 +136,19 @@ class _Whole:
         self.pattern = pattern
 
     def read(self, x: Tensor) -> Tensor:
-        """The part of a handle."""
+        """Entries of ``x``, the parameter or an array of its state, at this place."""
         return x
 
     def write(self, x: Tensor, part: Tensor) -> None:
-        """Put a part that `read` gave back."""
+        """Write ``part``, changed entries that `read` returned, back into ``x``."""
 
     def gradient(self, g: Tensor) -> Tensor:
-        """The part of the gradient."""
+        """Entries of the gradient ``g`` at this place."""
         return g if self.pattern is None else F.values_at(g, pattern=self.pattern)
 
 
 class _Box(_Whole):
-    """A box of the leading axes."""
+    """Place of a step: a box of the leading axes."""
 
     def __init__(self, index: tuple[slice, ...]) -> None:
         super().__init__()
@@ -157,9 +165,9 @@ class _Box(_Whole):
 
 
 class _Listed(_Whole):
-    """Places that index arrays name on the leading axes, and what is added there.
+    """Place of a step: entries that index arrays name on the leading axes; ``entries`` is the gradient there.
 
-    A place that is named several times gets the sum; all that name it compute, and write, the same.
+    An entry that is named several times has the sum as its gradient; each name computes and writes the same.
     """
 
     def __init__(self, indices: Sequence[Tensor | NDArray], entries: Tensor, shape: tuple[int, ...]) -> None:
@@ -183,7 +191,10 @@ class _Listed(_Whole):
 
 
 def _place(plain: Tensor, g: Array, cells: TraceCells, makers: Makers) -> _Whole | None:
-    """The part of a parameter that a gradient covers; None if it covers nothing."""
+    """Place of the step that gradient ``g`` asks for; None if it covers nothing.
+
+    Raises GraphError if a sparse parameter does not have the pattern of the gradient.
+    """
     value, shape = value_of(unwrap(g)), plain.shape
     support = support_of(value)
     if type(value) is Zero or support is NOTHING:
@@ -219,9 +230,10 @@ def _place(plain: Tensor, g: Array, cells: TraceCells, makers: Makers) -> _Whole
 
 
 def _added(value: Value | None, level: Trace, makers: Makers) -> list[list[Tensor]]:
-    """The additions that a value of a trace is the sum of, if each adds entries to zeros at index arrays.
+    """Additions of entries to zeros at index arrays (scatter_add) whose sum is ``value``; empty if it is no
+    such sum.
 
-    For each addition: the entries, one after the other, and the index arrays. Otherwise an empty list.
+    Each is a list of the entries, flattened along the index arrays, and the flat index arrays.
     """
     e = None if value is None else makers.get(value)
     if e is None:

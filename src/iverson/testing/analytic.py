@@ -29,10 +29,13 @@ _RANK = {"float32": 1, "complex64": 1, "float64": 2, "complex128": 2}
 
 
 class Record:
-    """One recorded call: its variables, its checked outputs, and their derivatives.
+    """One recorded call of the function under test: its variables, its checked outputs, and their
+    derivatives.
 
-    sparse_seeds : whether the unit vectors of `row` and `column` are boxes of one entry, and all else is
-        undefined. Then nothing is ever multiplied by a zero, as infinite derivatives elsewhere require.
+    constants : True if outputs that depend on no variable are checked, too.
+    sparse_seeds : True if the seeds of `row` and `column` are boxes of one entry, and all other cotangents or
+        tangents are undefined. Then nothing is ever multiplied by a zero, as infinite derivatives elsewhere
+        require.
     """
 
     def __init__(self, problem: Problem, constants: bool, sparse_seeds: bool = False) -> None:
@@ -52,7 +55,7 @@ class Record:
 
     @staticmethod
     def vector(outputs: Sequence[Output]) -> Vector:
-        """The coordinates of outputs, one after the other."""
+        """Coordinates of all outputs in one vector, in the order of the outputs."""
         return np.concatenate([np.zeros(0), *(o.space.coordinates(o.value) for o in outputs)])
 
     def reverse(
@@ -64,11 +67,12 @@ class Record:
         mode: str = "reverse",
         casts: bool = True,
     ) -> dict[int, Vector]:
-        """The gradient in each needed variable, for a cotangent of all outputs.
+        """Gradient of each needed variable, by its number, for a cotangent of all outputs.
 
-        undefined : outputs whose cotangent is never given.
-        needed : the variables asked for (default: all).
-        casts : whether to refuse rules that give fewer digits than come in.
+        undefined : numbers of the outputs whose cotangent is not passed to the pass at all.
+        needed : numbers of the variables that are asked for (default: all).
+        mode : the check that the pass belongs to, for errors.
+        casts : True to raise GradcheckError for rules that give fewer digits than come in.
         """
         parts = split(cotangent, self.spaces)
         seeds = [
@@ -79,7 +83,7 @@ class Record:
         return self._pull(seeds, needed, mode, casts)
 
     def row(self, output: int, coordinate: int) -> Vector:
-        """One row of the Jacobian: the gradient of one coordinate of one output in all variables."""
+        """Row of the Jacobian: the gradient, in all variables, of one coordinate of one output."""
         if self.outputs[output].slot is None:
             return np.zeros(sum(s.size for s in self.input_spaces))
         space = self.spaces[output]
@@ -100,6 +104,10 @@ class Record:
         mode: str,
         casts: bool = True,
     ) -> dict[int, Vector]:
+        """Gradient by variable number from a reverse pass; an error in the pass is raised as GradcheckError.
+
+        requested : numbers of the variables; None for all.
+        """
         numbers = range(len(self.variables)) if requested is None else requested
         targets = {self.variables[k].slot: FULL for k in numbers}
         with blaming(self.problem.operation, mode, "the reverse pass"):
@@ -112,6 +120,9 @@ class Record:
             return {k: self._received(k, gradients.get(self.variables[k].slot)) for k in numbers}
 
     def _received(self, k: int, gradient: Tensor | None) -> Vector:
+        """Coordinates of the gradient of variable ``k``, zeros for None; GradcheckError for a wrong shape or
+        dtype.
+        """
         v = self.variables[k]
         if gradient is None:
             return np.zeros(v.space.size)
@@ -129,7 +140,9 @@ class Record:
         return v.space.coordinates(value_of(gradient))
 
     def _check_casts(self, operations: work.Work) -> None:
-        """Refuse what the engine had to widen: a rule that gave fewer digits than came in."""
+        """Raise GradcheckError if the engine had to cast a gradient to more digits: a rule gave fewer than
+        came in.
+        """
         for where, gradient_dtype, input_dtype, cotangent_dtypes in sorted(operations.casts, key=str):
             digits = min(_RANK.get(input_dtype, 0), *(_RANK.get(d, 2) for d in cotangent_dtypes))
             if _RANK.get(gradient_dtype, 0) < digits:
@@ -141,9 +154,10 @@ class Record:
                 )
 
     def forward(self, tangent: Vector, *, undefined: Collection[int] = (), mode: str = "forward") -> Vector:
-        """The tangent of all outputs, for a tangent of all variables.
+        """Tangent of all outputs, for a tangent of all variables.
 
-        undefined : variables whose tangent is never given.
+        undefined : numbers of the variables whose tangent is not passed to the pass at all.
+        mode : the check that the pass belongs to, for errors.
         """
         parts = split(tangent, self.input_spaces)
         tangents = {
@@ -160,6 +174,9 @@ class Record:
             return np.concatenate([np.zeros(0), *(self._pushed(o, pushed) for o in self.outputs)])
 
     def _pushed(self, output: Output, pushed: Mapping[Slot, Tensor]) -> Vector:
+        """Coordinates of the tangent of ``output``, zeros if there is none; GradcheckError for a wrong shape
+        or dtype.
+        """
         tangent = None if output.slot is None else pushed.get(output.slot)
         if tangent is None:
             return np.zeros(output.space.size)
@@ -177,29 +194,31 @@ class Record:
         return output.space.coordinates(value_of(tangent))
 
     def column(self, variable: int, coordinate: int) -> Vector:
-        """One column of the Jacobian: the tangent of all outputs along one coordinate."""
+        """Column of the Jacobian: the tangent of all outputs along one coordinate of one variable."""
         space = self.input_spaces[variable]
         if self.sparse_seeds:
             return self._push({self.variables[variable].slot: _unit_box(space, coordinate)}, "forward")
         return self.forward(self.embed(variable, space.unit(coordinate)))
 
     def pulled(self, cotangent: Vector) -> Vector:
-        """The gradient in all variables, one after the other."""
+        """Gradient in all variables as one vector, for a cotangent of all outputs."""
         gradients = self.reverse(cotangent, casts=False)
         return np.concatenate([np.zeros(0), *(gradients[k] for k in range(len(self.variables)))])
 
     def nearby(self, points: Sequence[Vector]) -> Record:
-        """The function recorded at other points."""
+        """New record of the function at other points, one for each variable."""
         return Record(self.problem.moved(points), self.constants, self.sparse_seeds)
 
     def embed(self, variable: int, direction: Vector) -> Vector:
-        """A direction of one variable as one of all variables together."""
+        """Vector of all variables that is ``direction`` in one variable and zero in the others."""
         parts = [np.zeros(s.size) for s in self.input_spaces]
         parts[variable] = direction
         return np.concatenate(parts)
 
     def locate_output(self, coordinate: int) -> tuple[str, tuple[Any, ...]]:
-        """The output and the entry that a coordinate of all outputs belongs to."""
+        """Name of the output, and the index of its entry, that a position in the vector of all outputs
+        belongs to.
+        """
         for output in self.outputs:
             if coordinate < output.space.size:
                 return output.name, output.space.locate(coordinate)
@@ -208,7 +227,7 @@ class Record:
 
 
 def _unit_box(space: Space, coordinate: int) -> Tensor:
-    """The cotangent that is 1 at one coordinate, in the box layout (strided at rank 0)."""
+    """Cotangent or tangent that is 1 at one coordinate, in the box layout (strided at rank 0)."""
     unit = space.array(space.unit(coordinate))
     if not space.shape:
         entry: Tensor = make_handle(unit)

@@ -28,13 +28,15 @@ def columns(
     alone: Callable[[int], Vector],
     zero: Vector,
 ) -> Iterator[tuple[int, Vector]]:
-    """The columns of a Jacobian, by number: of groups where these are as expected, else one by one.
+    """Pairs of a column number and the column of a Jacobian, all columns of it.
 
-    expected : what the rules under test say. What is not 0 (nan, say) counts as support.
-    weights : of the columns of a group, at random, none of them 0.
-    together : the weighted sum of columns, or None where it tells nothing.
-    alone : one column.
-    zero : how large an entry that must be zero may be, by row.
+    A group of columns is computed at once if the result is what the rules under test say, else one by one.
+    expected : the Jacobian of the rules under test. An entry that is not 0 (nan, for example) counts as
+        support.
+    weights : gives random weights, none of them 0, for the columns of a group.
+    together : gives the weighted sum of the columns of a group, or None if this cannot be used.
+    alone : gives one column.
+    zero : for each row, the largest magnitude that an entry may have that must be zero.
     """
     support = expected != 0
     for members in disjoint(support):

@@ -12,7 +12,7 @@ from iverson.testing.settings import Settings
 
 
 def check_determinism(first: Record, settings: Settings, rng: np.random.Generator) -> None:
-    """Raises GradcheckError if a second call, or a second pass over one graph, gives another result."""
+    """Raise GradcheckError if a second call, or a second pass over the same graph, gives another result."""
     second = Record(first.problem, settings.check_constant_outputs, first.sparse_seeds)
     if len(first.all_outputs) != len(second.all_outputs) or first.spec != second.spec:
         raise _differing(first, "outputs", "another structure of outputs in a second call")

@@ -66,7 +66,7 @@ class Space:
         return array.astype(np.complex128).view(np.float64)
 
     def array(self, coordinates: Vector, dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """The array with the given coordinates, by default of the tensor's own dtype."""
+        """Array of the tensor's shape with the given coordinates, by default of the tensor's dtype."""
         dtype = self.dtype if dtype is None else dtype
         flat = np.ascontiguousarray(coordinates)
         if self.complex:
@@ -74,15 +74,16 @@ class Space:
         return flat.astype(dtype).reshape(self.shape)
 
     def handle(self, coordinates: Vector) -> Tensor:
-        """A new handle, not tracked, with the given coordinates: a tangent or cotangent."""
+        """New tensor with the given coordinates that is not tracked, for use as a tangent or cotangent."""
         handle: Tensor = make_handle(self.array(coordinates))
         return handle
 
     def leaf(self, coordinates: Vector, original: Shaped, wide: bool) -> Tensor:
-        """A new tensor that requires grad, with the given coordinates.
+        """New tensor that requires grad, with the given coordinates.
 
-        original : the layout's value whose memory order is kept, so that a function takes the same paths.
-        wide : whether to make it in double precision, whatever its own.
+        original : the value of the tensor it replaces; its memory order is kept, so that a function takes the
+            same paths.
+        wide : True to make a tensor of single precision in double precision.
         """
         array = self.array(coordinates, _WIDE.get(str(self.dtype)) if wide else None)
         if isinstance(original, np.ndarray) and not original.flags.c_contiguous:
@@ -93,26 +94,32 @@ class Space:
         return leaf
 
     def entry(self, coordinate: int) -> tuple[int, ...]:
-        """The index, in the array of the coordinates, of the entry that a coordinate belongs to."""
+        """Index in the array of `array` of the entry that a coordinate belongs to."""
         entry = coordinate // 2 if self.complex else coordinate
         return tuple(int(k) for k in np.unravel_index(entry, self.shape)) if self.shape else ()
 
     def index_of(self, index: tuple[int, ...]) -> tuple[int, ...]:
-        """The index, in the tensor, of an entry of the array."""
+        """Index in the user's tensor of an entry that has ``index`` in the array of `array`.
+
+        They differ for tensors of which only some entries are declared.
+        """
         return index
 
     def locate(self, coordinate: int) -> tuple[Any, ...]:
-        """The entry's index in the tensor, with the part appended if complex."""
+        """Index in the user's tensor of the entry of a coordinate; "real" or "imaginary" is appended if it is
+        complex.
+        """
         index = self.index_of(self.entry(coordinate))
         return (*index, ("real", "imaginary")[coordinate % 2]) if self.complex else index
 
     def coordinate(self, index: tuple[Any, ...]) -> int | None:
-        """The coordinate that `locate` gives an index for; None where no such entry is declared."""
+        """Coordinate for which `locate` gives ``index``; None if no such entry is declared."""
         part = index[-1:] in (("real",), ("imaginary",))
         entry = self._rank(index[:-1] if part else index) if part == self.complex else None
         return entry if entry is None or not part else 2 * entry + (index[-1] == "imaginary")
 
     def _rank(self, index: tuple[int, ...]) -> int | None:
+        """Number of the entry at ``index`` among the declared entries; None if it is not declared."""
         return address_of(index, self.shape)
 
     @property
@@ -126,17 +133,23 @@ class Space:
         return self.addresses is None or bool((self.addresses == flat).any())
 
     def declared(self) -> Hashable:
-        """Key of the declared entries, which is equal for spaces with the same entries."""
+        """Key of the declared entries: it is equal for two spaces exactly if they declare the same
+        entries.
+        """
         return (self.shape, self.complex)
 
     def unit(self, coordinate: int) -> Vector:
-        """The direction of one coordinate."""
+        """Vector that is 1 at one coordinate and 0 elsewhere."""
         direction = np.zeros(self.size)
         direction[coordinate] = 1.0
         return direction
 
     def groups(self) -> list[Vector]:
-        """Masks of coordinates that get random directions of their own: those stored, the others."""
+        """Masks (of 0.0 and 1.0) of the coordinates that are stored, and of the others; empty ones are left
+        out.
+
+        Each group gets random directions of its own.
+        """
         inside = np.zeros(self.shape, bool)
         if isinstance(self.stored, np.ndarray):
             inside.reshape(-1)[self.stored] = True
@@ -162,7 +175,7 @@ _makers: dict[type, SpaceMaker] = {}
 
 
 def register_space(kind: type, maker: SpaceMaker) -> None:
-    """Say what is declared of a kind of handle."""
+    """Register the function that makes the `Space` of a kind of handle."""
     _makers[kind] = maker
 
 
@@ -176,7 +189,9 @@ def space_of(handle: Operand) -> Space:
 
 
 def _stored(value: Shaped) -> Region | NDArray[Any] | None:
-    """Addresses or region of the entries that a value stores; None if it stores all entries."""
+    """Addresses (of a sparse value) or region of the entries that a value stores; None if it stores all
+    entries.
+    """
     if not isinstance(value, Sparse):
         region = hull(support_of(value), value.shape)
         return None if region.covers(value.shape) else region
@@ -186,33 +201,33 @@ def _stored(value: Shaped) -> Region | NDArray[Any] | None:
 
 
 def random_direction(rng: np.random.Generator, size: int) -> Vector:
-    """Signs at random times magnitudes in [1/2, 3/2]: no coordinate is too small to be seen.
+    """Random vector: signs times magnitudes in [1/2, 3/2], so that no coordinate is too small to be seen.
 
-    Magnitudes are multiples of 1/8, so that a step of a power of two is added without rounding.
+    Magnitudes are multiples of 1/8: a step that is a power of two is then added without rounding.
     """
     magnitude = rng.integers(4, 13, size) / 8.0
     return np.asarray(magnitude * rng.choice([-1.0, 1.0], size), np.float64)
 
 
 def scale_of(coordinates: Vector) -> float:
-    """The typical magnitude of some coordinates, as a power of two; 1 where all are zero."""
+    """Root mean square of the finite coordinates, rounded to a power of two; 1 if all are zero."""
     finite = coordinates[np.isfinite(coordinates)]
     rms = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
     return float(power_of_two(rms)) if rms else 1.0
 
 
 def power_of_two(value: float | Vector) -> Any:
-    """The nearest power of two (in the logarithm) of positive numbers."""
+    """Power of two nearest to each positive number, in the logarithm."""
     return 2.0 ** np.clip(np.round(np.log2(value)), -500, 500)
 
 
 def split(vector: Vector, spaces: Sequence[Space]) -> list[Vector]:
-    """One vector per space, from the vector of all of them."""
+    """List of one vector for each space, from the vector with the coordinates of all of them."""
     ends = np.cumsum([s.size for s in spaces])
     return np.split(vector, ends[:-1]) if len(spaces) else []
 
 
 def lowest(spaces: Sequence[Space]) -> str:
-    """ "single" if any of the spaces is of single precision, else "double"."""
+    """String "single" if any of the spaces is of single precision, else "double"."""
     single = any(dtypes.real_of(s.dtype) == dtypes.float32 for s in spaces)
     return "single" if single else "double"

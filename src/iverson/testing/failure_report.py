@@ -141,7 +141,10 @@ def _expected(finding: Finding) -> str:
 
 @contextmanager
 def blaming(operation: str, mode: str, stage: str) -> Iterator[None]:
-    """Turn any error of the block into a `GradcheckError` that says which part of the check it broke."""
+    """Context that turns any error inside of it into a `GradcheckError`.
+
+    mode : the check that was going on. stage : the part of the check that raised the error, in words.
+    """
     try:
         yield
     except GradcheckError:

@@ -31,7 +31,7 @@ FAR = 2.0**16
 
 
 def check_fast(check: Check) -> None:
-    """Compare derivatives along random directions; raises GradcheckError."""
+    """Compare the derivatives along random directions; raises GradcheckError if one is wrong."""
     record = check.record
     if not record.size:
         return
@@ -46,7 +46,10 @@ def check_fast(check: Check) -> None:
 
 
 def _far_apart(sizes: Vector, members: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """Members in classes of sizes that are not `FAR` apart; 0 and what is not finite go with the largest."""
+    """Classes of ``members`` (coordinates) within which ``sizes`` differ by at most the factor `FAR`.
+
+    Coordinates of size 0, or not finite, go with the class of the largest sizes.
+    """
     sizes = np.where(np.isfinite(sizes), sizes, 0.0)
     zeros = members[sizes[members] == 0]
     classes = by_magnitude(sizes, members[sizes[members] != 0], FAR)
@@ -56,7 +59,11 @@ def _far_apart(sizes: Vector, members: NDArray[np.intp]) -> list[NDArray[np.intp
 
 
 class Probe:
-    """One direction of one variable, with one random cotangent of all outputs."""
+    """Check of the derivative along one direction of one variable, with one random cotangent ``w`` of all
+    outputs.
+
+    step : the step of difference quotients along the direction.
+    """
 
     def __init__(self, check: Check, variable: int, direction: Vector, step: float) -> None:
         self.check = check
@@ -69,6 +76,9 @@ class Probe:
         self.projected = check.record.problem.project is not None
 
     def run(self) -> None:
+        """Check along the direction: quotients are finite and smooth, and both modes agree with them and each
+        other.
+        """
         quotients = self._quotients(self.direction)
         self._refuse_nonfinite(quotients)
         if self.check.settings.check_smoothness:
@@ -85,20 +95,23 @@ class Probe:
         return self.check.numerical.sweep(self.variable, self.direction, self.step)
 
     def _tangent(self, direction: Vector) -> Vector:
-        """Tangent along a direction of the variable: that direction; if projected, one of all variables."""
+        """Tangent along a direction of the variable: that direction itself, without a projection.
+
+        With a projection it is a tangent of all variables, since the projection may move the others, too.
+        """
         if not self.projected:
             return direction
         return self.check.numerical.tangent(self.variable, direction, self.step)
 
     def _pull(self, w: Vector) -> Vector:
-        """Gradient in the variables that `_tangent` is a direction of."""
+        """Gradient for the cotangent ``w``, in the same variables that `_tangent` is a tangent of."""
         gradients = self.record.reverse(w)
         if not self.projected:
             return gradients[self.variable]
         return np.concatenate([gradients[k] for k in range(len(self.record.variables))])
 
     def _whole(self, direction: Vector) -> Vector:
-        """Tangent along a direction of the variable, as a direction of all variables."""
+        """Tangent along a direction of the variable, always as a vector of all variables."""
         tangent = self._tangent(direction)
         return tangent if self.projected else self.record.embed(self.variable, tangent)
 
@@ -109,6 +122,7 @@ class Probe:
         return self.record.input_spaces[self.variable].unit(coordinate)
 
     def _refuse_nonfinite(self, quotients: Quotients) -> None:
+        """Raise GradcheckError for the entry at fault if difference quotients are not finite for any step."""
         bad = ~np.isfinite(quotients.central)
         if not bad.any() or np.all(np.isfinite(self._sweep().best()[1])):
             return
@@ -124,6 +138,7 @@ class Probe:
         raise self.check.judge("reverse", row, self.offset + coordinate, float(analytic))
 
     def _check_smooth(self, quotients: Quotients) -> None:
+        """Raise GradcheckError if the function has a kink or a jump along the direction."""
         suspects = np.flatnonzero(self.check.kinked(quotients))
         if not suspects.size:
             return
@@ -138,13 +153,15 @@ class Probe:
         return float(self._quotients(direction).gap[row])
 
     def _entry(self, row: int, coordinate: int) -> float:
-        """One entry of the Jacobian as reverse mode has it."""
+        """Entry of the Jacobian from reverse mode: one coordinate of all outputs (``row``) by one of the
+        variable.
+        """
         unit = np.zeros(self.record.size)
         unit[row] = 1.0
         return self._component(self._pull(unit), coordinate)
 
     def _component(self, gradient: Vector, coordinate: int) -> float:
-        """A gradient's component along a coordinate's direction."""
+        """Component of a gradient (see `_pull`) along the direction of one coordinate."""
         if not self.projected:
             return float(gradient[coordinate])
         return float(gradient @ self._tangent(self._unit(coordinate)))
@@ -152,6 +169,9 @@ class Probe:
     # -- reverse -------------------------------------------------------------------------------------
 
     def _check_reverse(self, quotients: Quotients) -> None:
+        """Compare reverse mode with the quotients along the direction, for classes of outputs and both signs
+        of ``w``.
+        """
         sizes = np.maximum(np.abs(quotients.central), quotients.noise)
         rows = _far_apart(sizes, np.arange(self.record.size))
         for sign, part in product((1.0, -1.0), rows):
@@ -177,6 +197,10 @@ class Probe:
     def _reverse_agrees(
         self, analytic: float, w: Vector, numerical: Vector, noise: Vector, rounding: float = 0.0
     ) -> bool:
+        """Return True if ``analytic`` is the sum of ``w`` times ``numerical``, within tolerance.
+
+        noise : the error of each quotient. rounding : the measured rounding error of ``analytic``.
+        """
         terms = w * numerical
         size = float(np.linalg.norm(terms))
         entries = float(np.sqrt(self.record.size * self._count()))
@@ -192,6 +216,11 @@ class Probe:
         return float(self.check.tolerances.allowed(size, scale))
 
     def _locate_reverse(self, w: Vector, gradient: Vector, scale: float) -> GradcheckError:
+        """GradcheckError for the entry of the Jacobian most to blame, found by bisection over ``direction``
+        and ``w``.
+
+        scale : the size of the derivatives around it.
+        """
         if not self.projected and not np.all(np.isfinite(gradient)):
             coordinate = int(np.argmax(~np.isfinite(gradient)))
             row = bisect(w, lambda part: float(not np.isfinite(self._pull(part)[coordinate])))
@@ -213,13 +242,12 @@ class Probe:
     def _raise(
         self, error: GradcheckError, mode: str, values: tuple[float, float], small: bool, scale: float
     ) -> None:
-        """Raise the error of the entry most to blame, if that entry alone is wrong.
+        """Raise ``error``, which is about the entry most to blame, if that entry alone is wrong.
 
-        If it is right, so is slow mode's verdict on it: then a small error along the direction is what
-        many entries have within their tolerance, and a large one comes from a rule that isn't linear.
-
+        If it is right, slow mode would accept it. Then a small error along the direction is what many entries
+        have within their tolerance, and nothing is raised; a large one comes from a rule that is not linear.
         values : what reverse or forward mode and the quotients give along the direction.
-        scale : of the derivatives around it.
+        small : True if these differ little. scale : the size of the derivatives around the entry.
         """
         culprit = error.finding
         entry = (culprit.analytic or 0.0, culprit.numerical or 0.0)
@@ -239,6 +267,9 @@ class Probe:
     # -- forward -------------------------------------------------------------------------------------
 
     def _check_forward(self, quotients: Quotients) -> None:
+        """Compare forward mode with the quotients along the direction, entry by entry, for both signs of the
+        direction.
+        """
         for sign in (1.0, -1.0):
             d = sign * self.direction
             tangent = self._push(d)
@@ -259,6 +290,10 @@ class Probe:
                 self._raise(self._locate_forward(d, row, scale), "forward", values, small, scale)
 
     def _forward_excess(self, tangent: Vector, numerical: Vector, noise: Vector) -> Vector:
+        """Error of each output coordinate as a multiple of its tolerance: above 1 it is wrong.
+
+        noise : the error of each quotient in ``numerical``.
+        """
         entries = float(np.sqrt(self._count()))
         allowed = self.check.tolerances.allowed
         strict = allowed(numerical / entries, np.abs(numerical) / entries)
@@ -269,6 +304,10 @@ class Probe:
         return np.asarray(np.nan_to_num(excess, nan=np.inf))
 
     def _locate_forward(self, direction: Vector, row: int, scale: float) -> GradcheckError:
+        """GradcheckError for the entry in ``row`` of the Jacobian most to blame, found by bisection over
+        ``direction``.
+        """
+
         def blame(d: Vector) -> float:
             difference = abs(self._push(d)[row] - self._quotients(d).central[row])
             return float(np.nan_to_num(difference, nan=np.inf))
@@ -280,6 +319,7 @@ class Probe:
     # -- one against the other -----------------------------------------------------------------------
 
     def _check_adjoint(self) -> None:
+        """Raise GradcheckError unless both modes agree to rounding: <w, J d> = <J^T w, d>."""
         gradient, tangent = self._pull(self.w), self._push(self.direction)
         along = self._tangent(self.direction)
         terms = np.abs(self.w) @ np.abs(tangent) + np.abs(gradient) @ np.abs(along)
@@ -301,7 +341,10 @@ class Probe:
 
 
 def _check_together(check: Check, sign: float) -> None:
-    """Check one direction of all variables: both modes must agree, and add up the shares of the inputs."""
+    """Check that both modes agree along one random direction of all variables at once; raises GradcheckError.
+
+    sign : 1 or -1, a factor of the direction.
+    """
     record = check.record
     w = random_direction(check.rng, record.size)
     v = sign * random_direction(check.rng, sum(s.size for s in record.input_spaces))

@@ -198,7 +198,11 @@ def gradgradcheck(
 
 
 def _guarded(problem: Callable[[Inputs], Problem], inputs: Inputs, masked: bool, settings: Settings) -> bool:
-    """Check the problem that is made of inputs, in the semantics asked for."""
+    """Return True if the derivatives are right; otherwise raise GradcheckError, or return False if settings
+    say so.
+
+    problem : makes the problem to check from inputs. masked : True to check sparse inputs as masked tensors.
+    """
     arguments = as_masked(inputs) if masked else inputs
     try:
         instance = problem(arguments)
@@ -219,6 +223,7 @@ def _guarded(problem: Callable[[Inputs], Problem], inputs: Inputs, masked: bool,
 
 
 def _check(problem: Problem, settings: Settings) -> None:
+    """Run all checks of ``problem``, in order; raises GradcheckError at the first one that fails."""
     with np.errstate(all="ignore"):
         record = Record(problem, settings.check_constant_outputs, settings.allow_nonfinite)
         spaces = (*record.spaces, *record.input_spaces)
@@ -242,7 +247,10 @@ def _second_order(
     seed: int,
     project: Callable[..., Inputs] | None = None,
 ) -> Problem:
-    """The problem of the gradient: ``(inputs, cotangents) -> gradients in the inputs that require grad``."""
+    """Problem for second derivatives: the function ``(inputs, cotangents) -> gradients`` of the first ones.
+
+    grad_outputs : the cotangents; random ones, from ``seed``, if None.
+    """
     import optree
 
     operation = "gradgradcheck"

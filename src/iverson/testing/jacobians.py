@@ -30,7 +30,7 @@ NEARBY, UNITS = (0.0, 1.0, 0.0, 1.0), 4
 
 
 class _Diagnosis(TypedDict, total=False):
-    """Further facts of a finding."""
+    """Further facts of a `Finding`, as keyword arguments."""
 
     step: float
     tolerance: float
@@ -40,7 +40,11 @@ class _Diagnosis(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Check:
-    """Record, numerical derivatives and settings of a check, for the fast and the full mode."""
+    """State of one check, for fast and slow mode: record, difference quotients, settings, tolerances and
+    generator.
+
+    In its methods, a row is a coordinate of all outputs and a column one of all variables.
+    """
 
     record: Record
     numerical: Numerical
@@ -49,7 +53,7 @@ class Check:
     rng: np.random.Generator
 
     def variable_of(self, column: int) -> tuple[int, int]:
-        """The variable and its coordinate that a coordinate of all variables is."""
+        """Number of the variable, and the coordinate in it, that a coordinate of all variables belongs to."""
         for k, space in enumerate(self.record.input_spaces):
             if column < space.size:
                 return k, column
@@ -59,7 +63,7 @@ class Check:
     def failure(
         self, mode: str, row: int, column: int, analytic: float, numerical: float, **facts: Unpack[_Diagnosis]
     ) -> GradcheckError:
-        """The error for one entry of the Jacobian."""
+        """GradcheckError for one entry of the Jacobian; it is returned, not raised."""
         output, output_index = self.record.locate_output(row)
         variable, coordinate = self.variable_of(column)
         v = self.record.variables[variable]
@@ -70,7 +74,11 @@ class Check:
         return GradcheckError.of(self.record.problem.operation, finding)
 
     def rounding(self, mode: str, row: int, column: int, step: float) -> float:
-        """The rounding of one entry: of a rule's terms, of the values it uses, and of quotients of a step."""
+        """Bound of the rounding error of one entry of the Jacobian, and of its difference quotient with
+        ``step``.
+
+        It adds the rounding of the rule's terms, that of the function's values, and that of quotients.
+        """
         record = self.record
         rows, columns = (
             np.eye(1, record.size, row)[0],
@@ -86,19 +94,23 @@ class Check:
         return float(spread + self.unit * np.abs(record.values[row]) / scale + of_quotients)
 
     def rounding_reverse(self, cotangent: Vector) -> Vector:
-        """Bound of the rounding error of a gradient, of all variables."""
+        """Bound of the rounding error of each component of the gradient in all variables, for a cotangent."""
         return self._spread(Record.pulled, cotangent)
 
     def rounding_forward(self, tangent: Vector) -> Vector:
-        """Bound of the rounding error of a tangent, of all outputs."""
+        """Bound of the rounding error of each component of the tangent of all outputs, for a tangent."""
         return self._spread(Record.forward, tangent)
 
     def _spread(self, derivative: Callable[[Record, Vector], Vector], v: Vector) -> Vector:
+        """Bound of the rounding error of ``derivative`` at ``v``: as measured, plus its change at inputs
+        nearby.
+        """
         measured = rounding(partial(derivative, self.record), v)
         return np.asarray(measured + self._unsteady(lambda record: derivative(record, v)))
 
     def _unsteady(self, derivative: Callable[[Record], Vector]) -> Vector:
-        """Largest change of a derivative when rounding moves the inputs, relative to their scale.
+        """Largest change of a derivative when the inputs are moved by about their rounding error (see
+        `_nearby`).
 
         A backward stable rule is exact for such inputs: where its terms cancel, as the cofactors of a
         singular matrix do, its result is not exactly zero.
@@ -110,7 +122,9 @@ class Check:
 
     @cached_property
     def _nearby(self) -> list[Record]:
-        """Records of the function at inputs moved by their rounding, where the function is defined there."""
+        """Records of the function at inputs moved by about their rounding error; those that raise are left
+        out.
+        """
         records = []
         unit = UNITS * self.unit
         for floor in NEARBY:
@@ -131,14 +145,15 @@ class Check:
 
     @property
     def unit(self) -> float:
-        """The rounding unit of the tensors, relative to the numbers in them."""
+        """Rounding unit of the lowest precision among inputs and outputs, relative to the numbers in them."""
         return UNIT[lowest((*self.record.spaces, *self.record.input_spaces))]
 
     def roundable(self, mode: str) -> Vector:
-        """The most that may count as measured rounding: a rule of fewer digits spreads too.
+        """Largest measured rounding error that is accepted, for each component of a gradient or tangent.
 
-        Terms inside a rule are taken to be no larger than the function's values, over the scale of its
-        inputs, and 1.
+        A rule that gives too few digits also looks like rounding, hence the bound. Terms inside a rule are
+        taken to be no larger than 1 plus the function's values over the scale of its inputs.
+        mode : "reverse" for gradients, "forward" for tangents.
         """
         values, allowed = np.abs(self.record.values), self.tolerances.rounding
         points = [self.numerical.scales(k) for k in range(len(self.record.variables))]
@@ -148,10 +163,11 @@ class Check:
         return np.asarray(allowed(1 + values * inverse.sum()))
 
     def unseen(self, mode: str, derivative: Vector) -> Vector:
-        """Largest derivative that rounding can hide: a few units in the last place of the function's values,
-        over the scale of its inputs. Of a saturated softmax, 1 - y is 0 after rounding at any scale.
+        """Largest derivative that rounding can hide, for each component of a gradient or tangent.
 
-        derivative : where it is exactly 0, larger terms than the values may have absorbed it.
+        It is a few units in the last place of the function's values, over the scale of its inputs. For
+        example, 1 - y of a saturated softmax is 0 after rounding at any scale.
+        derivative : where it is exactly 0, terms larger than the values may have absorbed it.
         """
         unit, values = 64 * np.finfo(np.float64).eps, np.abs(self.record.values)
         inverse = 1 / np.concatenate([
@@ -162,7 +178,11 @@ class Check:
         return np.asarray(unit * terms * inverse)
 
     def adjoint(self, w: Vector, v: Vector, pushed: Vector, pulled: Vector, terms: float | Vector) -> bool:
-        """True if <w, J v> = <J^T w, v> up to rounding, relative to the terms' size or as it was measured."""
+        """Return True if both modes agree: <w, J v> = <J^T w, v> up to rounding.
+
+        pushed : J v. pulled : J^T w. terms : the size of the terms of the two products; if rounding relative
+            to it does not explain the difference, the measured rounding may.
+        """
         apart, allowed = abs(w @ pushed - pulled @ v), self.tolerances.rounding(terms)
         if apart <= allowed:
             return True
@@ -175,15 +195,18 @@ class Check:
         return bool(apart <= allowed + np.abs(w) @ forward + reverse @ np.abs(v))
 
     def kinked(self, quotients: Quotients) -> NDArray[np.bool_]:
-        """Mask of the outputs whose one-sided quotients are suspiciously far apart."""
+        """Boolean for each output coordinate: True if its one-sided quotients are so far apart that a kink is
+        suspected.
+        """
         with np.errstate(all="ignore"):
             limit = np.maximum(1e-4 * (1 + np.abs(quotients.central)), 16 * quotients.noise)
             return np.asarray(quotients.gap > limit)
 
     def judge(self, mode: str, row: int, column: int, analytic: float, scale: float = 1.0) -> GradcheckError:
-        """The error for an entry that disagrees, with a diagnosis from a sweep of steps.
+        """GradcheckError for an entry of the Jacobian that disagrees, with a diagnosis from quotients of many
+        steps.
 
-        scale : of the derivatives around it.
+        It is returned, not raised. scale : the size of the derivatives around the entry.
         """
         variable, coordinate = self.variable_of(column)
         unit, step = self.numerical.unit(variable, coordinate)
@@ -200,7 +223,7 @@ class Check:
 
 
 def check_slow(check: Check) -> None:
-    """Compare full Jacobians; raises GradcheckError."""
+    """Compare the full Jacobians of both modes with difference quotients; raises GradcheckError."""
     record = check.record
     reverse = np.zeros((record.size, sum(s.size for s in record.input_spaces)))
     row = 0
@@ -222,7 +245,11 @@ def check_slow(check: Check) -> None:
 
 
 def _numerical(check: Check, reverse: Matrix) -> tuple[Matrix, Matrix, list[tuple[int, int]]]:
-    """The Jacobian by difference quotients, its error by rounding, and where to look for kinks."""
+    """Jacobian by difference quotients, the error of each entry by rounding, and entries where a kink is
+    suspected.
+
+    reverse : the Jacobian in reverse mode, which says what columns can share a call.
+    """
     noise = np.zeros_like(reverse)
     suspects: list[tuple[int, int]] = []
     source = check.numerical
@@ -247,7 +274,9 @@ def _numerical(check: Check, reverse: Matrix) -> tuple[Matrix, Matrix, list[tupl
 
 
 def _forward(check: Check, reverse: Matrix) -> Matrix:
-    """The Jacobian in forward mode."""
+    """Jacobian in forward mode; ``reverse`` is that in reverse mode, which says what columns can share a
+    pass.
+    """
     record = check.record
 
     def together(k: int, first: int, members: Members, weights: Vector) -> Vector:
@@ -259,7 +288,7 @@ def _forward(check: Check, reverse: Matrix) -> Matrix:
 
 
 def _spread(check: Check, k: int, members: Members, weights: Vector) -> Vector:
-    """The direction of a variable with weights in some coordinates."""
+    """Direction of variable ``k`` that has ``weights`` at the coordinates ``members`` and 0 elsewhere."""
     direction = np.zeros(check.record.input_spaces[k].size)
     direction[members] = weights
     return direction
@@ -272,7 +301,14 @@ def _by_columns(
     alone: Callable[[int, int, int], Vector],
     scales: Callable[[int, Members], Vector],
 ) -> Matrix:
-    """A Jacobian by columns, of a variable's coordinates that meet in no output together."""
+    """Jacobian, computed by groups of columns that share no row, or by single columns.
+
+    reverse : the Jacobian in reverse mode, whose zeros give the groups.
+    together : gives the weighted sum of a group, from a variable, its first column, the coordinates and the
+        weights.
+    alone : gives one column, from a variable, its first column and a coordinate.
+    scales : gives the sizes of random weights for coordinates of a variable.
+    """
     jacobian = np.zeros_like(reverse)
     each_alone = check.record.problem.project is not None or check.settings.allow_nonfinite
     first = 0
@@ -292,7 +328,9 @@ def _by_columns(
 
 
 def _tangents(check: Check) -> Matrix | None:
-    """Tangents of the set that perturbations stay in, a column for each coordinate; None without a set."""
+    """Matrix with a tangent of the set of valid inputs for each coordinate, as columns; None without
+    ``project``.
+    """
     if check.record.problem.project is None:
         return None
     tangents = [
@@ -304,7 +342,7 @@ def _tangents(check: Check) -> Matrix | None:
 
 
 def _scales(check: Check, numerical: Matrix) -> Matrix:
-    """The largest derivative in the row or column of each entry, within its output and input."""
+    """Largest derivative in the row or the column of each entry, within the block of its output and input."""
     size = np.where(np.isfinite(numerical), np.abs(numerical), 0.0)
     scales = np.zeros_like(size)
     rows = np.cumsum([0, *(s.size for s in check.record.spaces)])
@@ -318,7 +356,11 @@ def _scales(check: Check, numerical: Matrix) -> Matrix:
 
 
 def _excess(check: Check, analytic: Matrix, numerical: Matrix, scales: Matrix, error: Matrix) -> Matrix:
-    """Error of each entry as a multiple of its tolerance; infinite for nan or inf that is not allowed."""
+    """Error of each entry as a multiple of its tolerance: above 1 it is wrong.
+
+    It is infinite if the quotient is not finite (0 if the settings allow that), and the largest number if the
+    rule's entry is not.
+    """
     with np.errstate(all="ignore"):
         apart = np.abs(analytic - numerical)
         excess = np.where(apart > 0, apart / check.tolerances.allowed(numerical, scales, error), 0.0)
@@ -329,7 +371,10 @@ def _excess(check: Check, analytic: Matrix, numerical: Matrix, scales: Matrix, e
 
 
 def _compare(check: Check, mode: str, analytic: Matrix, numerical: Matrix, noise: Matrix) -> None:
-    """Raise for the worst entry, unless better quotients agree with it; those replace the worse ones."""
+    """Raise GradcheckError for the worst entry that is wrong, after its quotients were refined.
+
+    Side effect: in ``numerical`` and ``noise``, refined quotients and their errors replace the first ones.
+    """
     scales = _scales(check, numerical)
     excess = _excess(check, analytic, numerical, scales, noise)
     while excess.size and excess.max() > 1:
@@ -357,7 +402,11 @@ def _compare(check: Check, mode: str, analytic: Matrix, numerical: Matrix, noise
 
 
 def _check_smooth(check: Check, suspects: list[tuple[int, int]], analytic: Matrix) -> None:
-    """Refuse a point where one-sided derivatives differ, though their mean may be what the rule gives."""
+    """Raise GradcheckError if the function has a kink or jump at one of ``suspects``, pairs of a row and a
+    column.
+
+    The rule's entry may be right there, as the mean of the one-sided derivatives.
+    """
     rows: dict[int, list[int]] = {}
     for row, column in suspects:
         rows.setdefault(column, []).append(row)
@@ -371,9 +420,10 @@ def _check_smooth(check: Check, suspects: list[tuple[int, int]], analytic: Matri
 
 
 def _check_exact(check: Check, reverse: Matrix, forward: Matrix | None) -> None:
-    """Both Jacobians are one matrix to rounding, and both modes are linear: they act as it does.
+    """Raise GradcheckError unless both Jacobians are equal to rounding and both modes act linearly.
 
-    Matrices made of unit vectors can't tell a rule that isn't linear; random vectors of both signs can.
+    Columns and rows from unit vectors cannot show that a rule is not linear; random vectors of both signs
+    can.
     """
     if not np.all(np.isfinite(reverse)) or not reverse.size:
         return
@@ -400,13 +450,17 @@ def _check_exact(check: Check, reverse: Matrix, forward: Matrix | None) -> None:
 
 
 def _of_rows(check: Check, w: Vector) -> Vector:
-    """Rounding of a gradient computed at once, plus that of the sum of rows that it consists of."""
+    """Bound of the rounding error of the gradient for ``w``, plus that of the weighted sum of rows it is
+    compared with.
+    """
     rows = zip(np.abs(w), np.eye(w.size), strict=True)
     return np.asarray(check.rounding_reverse(w) + sum(size * check.rounding_reverse(e) for size, e in rows))
 
 
 def _of_columns(check: Check, v: Vector) -> Vector:
-    """Rounding of a tangent computed at once, plus that of the sum of columns that it consists of."""
+    """Bound of the rounding error of the tangent for ``v``, plus that of the weighted sum of columns it is
+    compared with.
+    """
     columns = zip(np.abs(v), np.eye(v.size), strict=True)
     return np.asarray(
         check.rounding_forward(v) + sum(size * check.rounding_forward(e) for size, e in columns)
@@ -421,6 +475,11 @@ def _check_linear(
     tolerance: Vector,
     measured: Callable[[], Vector],
 ) -> None:
+    """Raise GradcheckError unless ``actual``, a derivative along a random vector, is ``expected`` from the
+    Jacobian.
+
+    measured : gives a bound of the rounding error; it is computed only if ``tolerance`` is exceeded.
+    """
     # What cancels to nothing leaves the rounding of what it was made of.
     tolerance = np.maximum(tolerance, 1e-2 * tolerance.max(initial=0.0))
     excess = np.abs(actual - expected) - tolerance

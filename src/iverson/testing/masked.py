@@ -23,9 +23,9 @@ from iverson.testing.perturbation import Change, Inputs, Leaf, Output, Problem
 
 @dataclass(frozen=True)
 class MaskedSpace(Space):
-    """The coordinates of a masked tensor: its specified entries in C order.
+    """Coordinates of a masked tensor: its specified entries only.
 
-    shape : of the vector of them; ``mask`` says where they are.
+    shape : of the vector of specified entries; ``mask`` says where they are in the tensor.
     """
 
     mask: Any = None
@@ -56,9 +56,11 @@ SMALL = 1 << 20
 
 
 def check_unspecified(problem: Problem, tolerance: float | None) -> None:
-    """Hold results against those with nan at the unspecified entries of masked inputs, held as arrays.
+    """Raise GradcheckError if results depend on unspecified entries of masked inputs, or on the layout of a
+    mask.
 
-    Raises GradcheckError for a result that depends on them, or on the layout that holds them.
+    The function is called again on strided copies of the masked inputs with nan at unspecified entries.
+    tolerance : the relative difference that is allowed; by default rounding.
     """
     if not any(v.space.partial for v in problem.variables):
         return
@@ -87,7 +89,10 @@ def check_unspecified(problem: Problem, tolerance: float | None) -> None:
 
 
 def _in_order(output: Output) -> tuple[Any, Vector]:
-    """Keys of the entries of a result, in C order, and their coordinates; no keys if it is not masked."""
+    """Addresses of the specified entries of a result, in C order, and its coordinates in this order.
+
+    The addresses are an empty array if the result is not masked.
+    """
     coordinates = output.space.coordinates(output.value)
     if not isinstance(output.space, MaskedSpace):
         return np.zeros(0), coordinates
@@ -98,7 +103,9 @@ def _in_order(output: Output) -> tuple[Any, Vector]:
 
 
 def _with_nan(x: Leaf) -> Leaf | MaskedTensor:
-    """A masked tensor with its entries in an array that is nan elsewhere, where that has a nan."""
+    """Strided copy of a masked leaf with nan at its unspecified entries; other leaves, and large ones,
+    unchanged.
+    """
     if not isinstance(x, MaskedTensor) or x.dtype.kind not in "fcV" or x.size > SMALL:
         return x
     array = np.full(x.size, np.nan, x.dtype)
@@ -110,13 +117,17 @@ def _with_nan(x: Leaf) -> Leaf | MaskedTensor:
 
 
 def as_masked(inputs: Inputs) -> Inputs:
-    """The inputs with each sparse tensor as a masked tensor of its stored entries, tracked if it was."""
+    """Inputs with each sparse tensor replaced by a masked tensor of its stored entries, tracked if
+    that was.
+    """
     masked: Inputs = _mapped(_masked, inputs)
     return masked
 
 
 def other_semantics(inputs: Inputs) -> Any:
-    """The inputs with each sparse tensor masked, and each masked tensor plain (0 where it has no entry)."""
+    """Inputs in the other semantics: sparse tensors become masked, and masked ones plain (0 at unspecified
+    entries).
+    """
     return _mapped(lambda x: _plain(x) if isinstance(x, MaskedTensor) else _masked(x), inputs)
 
 

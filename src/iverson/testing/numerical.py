@@ -43,7 +43,8 @@ _SETTLED = 1e-3
 class Quotients:
     """Difference quotients of all output coordinates along a direction, with one step.
 
-    noise : how large the rounding of the function's values makes the error of ``central``.
+    central, right, left : the central quotients and the one-sided ones.
+    noise : bound of the error of ``central`` that comes from rounding of the function's values.
     largest : the largest magnitude among those values.
     """
 
@@ -62,10 +63,11 @@ class Quotients:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Quotients along one direction, by falling step, and the best estimate made from them.
+    """Quotients along one direction for many steps, from the largest to the smallest.
 
-    at : the place of the step that the sweep was made around.
-    rounding : how far terms inside the function may move by rounding, though its values be smaller.
+    ratio : the quotient of two steps that follow each other.
+    at : the position of the step that the sweep was made around.
+    rounding : the size of rounding errors of terms inside the function, which may exceed that of its values.
     """
 
     quotients: tuple[Quotients, ...]
@@ -75,14 +77,15 @@ class Sweep:
 
     @property
     def base(self) -> Quotients:
-        """The quotients of the step the sweep was made around."""
+        """Quotients of the step that the sweep was made around."""
         return self.quotients[self.at]
 
     def best(self) -> tuple[Vector, Vector]:
-        """The best estimate of the derivative and its error, per output coordinate.
+        """Best estimate of the derivative, and its error, for each output coordinate.
 
-        That is the estimate with the least relative error where one has settled: steps far too large for a
-        singularity nearby give small values, and so small errors. Else the one with the least error.
+        This is the estimate with the least relative error if one has settled: steps far too large for a
+        singularity nearby give small values, and so small errors. Otherwise it is the one with the least
+        error.
         """
         central = np.stack([q.central for q in self.quotients])
         noise = np.stack([q.noise for q in self.quotients])
@@ -102,34 +105,43 @@ class Sweep:
         return refined[1:][at, columns], error[at, columns]
 
     def _lost(self) -> NDArray[np.bool_]:
-        """Per step and output coordinate, whether the step drowns in rounding inside the function.
+        """Boolean for each step and output coordinate: True if the step is lost in rounding inside the
+        function.
 
-        It moves nothing, and the first step that moves something moves it by a few last digits.
+        Such a step does not change the output, and the first step that does changes it by a few last digits.
         """
         changes = self._moved()
         first = np.where(changes > 0, changes, np.inf).min(axis=0)
         return np.asarray((changes == 0) & (first < self.rounding))
 
     def _absorbed(self) -> Vector:
-        """Per output coordinate, the largest derivative for which rounding inside the function may account if
-        no step moves it; 0 if one does."""
+        """Largest derivative of each output coordinate that rounding inside the function may hide completely.
+
+        It is 0 if any step changes the output.
+        """
         unmoved = (self._moved() == 0).all(axis=0)
         return np.where(unmoved, self.rounding / self.quotients[0].step, 0.0)
 
     def _moved(self) -> NDArray[np.float64]:
-        """Per step and output coordinate, how far the step moves it."""
+        """Size of the change of each output coordinate by each step: the larger of those forward and
+        backward, doubled.
+        """
         return np.stack([q.step * (2 * np.abs(q.central) + q.gap) for q in self.quotients])
 
     def hidden(self) -> Vector:
-        """Per output coordinate, the largest derivative that rounding inside the function hides: 0 unless the
-        step that the sweep was made around drowns in it."""
+        """Largest derivative of each output coordinate that rounding inside the function hides.
+
+        It is 0 unless the step that the sweep was made around is lost in that rounding (see `_lost`).
+        """
         return np.where(self._lost()[self.at], self.rounding / self.quotients[0].step, 0.0)
 
     def diagnose(self, i: int, analytic: float, tolerance: float) -> tuple[str, str]:
-        """Why output coordinate i disagrees with ``analytic``: a diagnosis and a sentence about it.
+        """Diagnosis for output coordinate ``i``, which disagrees with ``analytic``, and a sentence that
+        explains it.
 
         One-sided quotients that stay apart at every step are a kink, and if they grow as 1/step a jump.
-        Central quotients that settle for no step are rounding. What settles elsewhere is a wrong rule.
+        Central quotients that settle for no step are rounding. If they settle at another value, the rule is
+        wrong.
         """
         base = self.base
         if not (np.isfinite(analytic) and np.isfinite(base.central[i])):
@@ -163,7 +175,9 @@ class Sweep:
         )
 
     def nonsmooth(self, i: int) -> str:
-        """ "kink", "jump" or "": whether the one-sided quotients stay apart as the step shrinks."""
+        """Name of a fault of output coordinate ``i``: "kink" or "jump"; "" if its one-sided quotients come
+        together.
+        """
         size = 1.0 + abs(self.base.central[i])
         near = list(self.quotients[self.at - 1 : self.at + _BELOW + 1])
         near += [q for q in self.quotients[self.at + _BELOW + 1 :] if 16 * q.noise[i] < 1e-4 * size]
@@ -178,7 +192,9 @@ class Sweep:
         return "jump" if jumps.max() < 1.1 * jumps.min() else ""
 
     def _flat(self, i: int, analytic: float) -> bool:
-        """True if small steps do not change the function at all, while larger ones follow the rule."""
+        """Return True if small steps do not change the output at all, while larger ones agree with
+        ``analytic``.
+        """
         small = all(q.central[i] == 0 == q.gap[i] for q in self.quotients[self.at :])
         return small and any(
             abs(q.central[i] - analytic) < 0.1 * abs(analytic) for q in self.quotients[: self.at]
@@ -206,7 +222,9 @@ class Numerical:
         self._check_base()
 
     def _follows_dtype(self) -> bool:
-        """True if double inputs give double outputs, with nearly the values that single precision gives."""
+        """Return True if inputs in double precision give outputs in double precision, with nearly the same
+        values.
+        """
         try:
             outputs = self._outputs(None, None, wide=True)
         except GradcheckError:
@@ -216,6 +234,11 @@ class Numerical:
         return _close(self.record.values, self.record.vector(outputs), 1e-3)
 
     def _outputs(self, variable: Variable | None, point: Vector | None, wide: bool) -> list[Any]:
+        """Checked outputs with ``variable`` moved to ``point``; GradcheckError if their structure or masks
+        change.
+
+        wide : True to pass variables of single precision in double precision.
+        """
         record = self.record
         spec, every = self.problem.at(variable, point, wide)
         same_structure = spec == record.spec and len(every) == len(record.all_outputs)
@@ -253,6 +276,7 @@ class Numerical:
         return self.record.vector(self._outputs(variable, point, self.wide))
 
     def _check_base(self) -> None:
+        """Raise GradcheckError if strided copies of the inputs do not give the recorded values."""
         if not _close(self.record.values, self.base, 1e-3 if self.wide else 1e-7):
             worst = int(np.argmax(np.abs(self.record.values - self.base)))
             output, index = self.record.locate_output(worst)
@@ -268,9 +292,10 @@ class Numerical:
             )  # fmt: skip
 
     def scales(self, variable: int, relative: bool = False) -> Vector:
-        """Scale of a step for each coordinate of a variable, as powers of two.
+        """Scale of the step for each coordinate of a variable, as powers of two.
 
-        relative : use the coordinate's magnitude, however small (the tensor's typical one where it is 0).
+        relative : True to use the magnitude of the coordinate, however small (the typical one of the tensor
+            if it is 0).
         """
         key = (variable, relative)
         if key not in self._scales:
@@ -282,9 +307,9 @@ class Numerical:
         return self._scales[key]
 
     def classes(self, variable: int, mask: Vector) -> list[tuple[Vector, float]]:
-        """The coordinates of a mask by the size of their steps: masks, each with one step for all of it.
+        """Pairs of a mask and a step, which divide the coordinates in ``mask`` by the size of their steps.
 
-        Steps are in proportion to magnitudes alone where the function isn't finite otherwise.
+        Steps are in proportion to the magnitudes only if the function is not finite for the usual steps.
         """
         result: list[tuple[Vector, float]] = []
         for relative in (False, True):
@@ -299,16 +324,16 @@ class Numerical:
         return result
 
     def unit(self, variable: int, coordinate: int) -> tuple[Vector, float]:
-        """The direction of one coordinate, and the step along it."""
+        """Direction of one coordinate, and the step that is used along it."""
         key = (variable, coordinate)
         if key not in self._steps:
             self.along_unit(variable, coordinate)
         return self.record.input_spaces[variable].unit(coordinate), self._steps[key]
 
     def along_unit(self, variable: int, coordinate: int) -> Quotients:
-        """The quotients along one coordinate, with the step that its magnitude asks for.
+        """Quotients along one coordinate, with a step that suits its magnitude.
 
-        Where the function is not finite there, that is in proportion to the magnitude alone if this helps.
+        If they are not finite, a step in proportion to the magnitude alone is tried, and used if it helps.
         """
         unit = self.record.input_spaces[variable].unit(coordinate)
         step = self.eps * float(self.scales(variable)[coordinate])
@@ -338,7 +363,11 @@ class Numerical:
             )
 
     def tangent(self, variable: int, direction: Vector, step: float) -> Vector:
-        """Direction in which all variables move along a direction of one, within the set of perturbations."""
+        """Direction in which all variables move when one moves along ``direction`` and ``project`` is
+        applied.
+
+        Without ``project``, only that variable moves.
+        """
         record = self.record
         if self.problem.project is None:
             return record.embed(variable, direction)
@@ -349,7 +378,7 @@ class Numerical:
         return np.asarray((ahead - behind) / (2 * step))
 
     def sweep(self, variable: int, direction: Vector, step: float) -> Sweep:
-        """The quotients for steps around the given one, up and down to those that suit the scale 1."""
+        """Quotients for steps around ``step``, which reach up and down to steps that suit the scale 1."""
         ratio = _RATIO[self.precision]
         beyond = np.log(self.eps / step) / np.log(ratio)
         above, below = _ABOVE + max(0, np.ceil(beyond)), _BELOW + max(0, np.ceil(-beyond))
@@ -362,11 +391,13 @@ class Numerical:
 
     @property
     def terms(self) -> float:
-        """Estimated size of terms inside the function, which may be larger than its values."""
+        """Estimated size of terms inside the function, which may exceed its values: the largest
+        input, or 1.
+        """
         return max(1.0, *(float(np.abs(v.point).max(initial=0.0)) for v in self.record.variables))
 
     def _near(self, variable: int, direction: Vector, step: float) -> Quotients:
-        """Quotients that are nan where the function is not defined so far off."""
+        """Quotients along a direction; all nan if the function raises an error at a point so far away."""
         try:
             return self.along(variable, direction, step)
         except GradcheckError as error:
@@ -383,7 +414,8 @@ def _close(a: Vector, b: Vector, rtol: float) -> bool:
 
 
 def by_magnitude(scales: Vector, members: NDArray[np.intp], factor: float = 32.0) -> list[NDArray[np.intp]]:
-    """Coordinates in classes within which scales differ by no more than a factor.
+    """List of arrays of coordinates: classes of ``members`` within which ``scales`` differ by at most
+    ``factor``.
 
     >>> by_magnitude(np.array([1.0, 64.0, 2.0]), np.arange(3))
     [array([0, 2]), array([1])]

@@ -49,12 +49,12 @@ Slot: TypeAlias = tuple[Node, int]
 
 @dataclass(frozen=True)
 class Variable:
-    """A tensor the function is differentiated in.
+    """Tensor that the function is differentiated in.
 
     name : its path in the inputs.
-    slot : the node and result it is; several inputs with one slot are one variable.
-    point : its coordinates.
-    positions : which leaves of the inputs it is.
+    slot : its node and the number of the result; several inputs with one slot are one variable.
+    space : its declared coordinates. point : their values.
+    positions : the numbers of the leaves of the inputs that are this tensor.
     """
 
     name: str
@@ -85,12 +85,14 @@ class Output:
 
 
 def path_name(root: str, path: Path) -> str:
-    """A path into nested containers as Python writes it: ``inputs[0]['w']``."""
+    """Python expression for a path into nested containers, such as ``inputs[0]['w']``."""
     return root + "".join(f"[{key!r}]" for key in path)
 
 
 def flatten_outputs(out: Tree) -> tuple[list[tuple[str, Any]], Any]:
-    """The Tensors among the outputs with their names, and the structure they came in."""
+    """Pairs of a name and a Tensor among the outputs, and the structure of the outputs (None for a single
+    Tensor).
+    """
     import optree
 
     if isinstance(out, Operand):
@@ -145,6 +147,11 @@ class Problem:
             self._check_in_set()
 
     def _find_variables(self, names: Sequence[str]) -> tuple[Variable, ...]:
+        """Variables among the inputs: the tensors that require grad, each once.
+
+        Raises ArgumentError if there is none or one is computed from another, DTypeError for half precision.
+        names : the names of all leaves.
+        """
         positions: dict[tuple[Node, int], list[int]] = {}
         for k, leaf in enumerate(self.leaves):
             if _is_handle(leaf) and is_tracked(leaf):
@@ -175,6 +182,7 @@ class Problem:
         return tuple(variables)
 
     def _refuse_ancestors(self, variables: Sequence[Variable]) -> None:
+        """Raise ArgumentError if a variable was computed from another variable."""
         by_node = {v.slot[0]: v for v in variables}
         floor = min(node.number for node in by_node)
         for v in variables:
@@ -189,9 +197,9 @@ class Problem:
                     )
 
     def own(self) -> tuple[Any, tuple[Output, ...]]:
-        """The structure and the Tensors of ``fn(*inputs)``, recorded, on the user's very objects.
+        """Structure and Tensors of ``fn(*inputs)``, recorded, called on the user's own objects.
 
-        Raises GradcheckError for an input that is not what it was before the call.
+        Raises GradcheckError for an input that the call has changed; the input is restored.
         """
         with self._restoring() as changes, enable_grad(), np.errstate(all="ignore"):
             tensors, spec = flatten_outputs(self.fn(*self.args))
@@ -211,14 +219,15 @@ class Problem:
         return spec, outputs
 
     def at(self, variable: Variable | None, point: Vector | None, wide: bool) -> Any:
-        """See `own`; for copies of the inputs, with one variable at another point.
+        """Structure and Tensors of the function (see `own`) on copies of the inputs, with ``variable`` at
+        ``point``.
 
         wide : True if variables of single precision are passed in double precision.
         """
         return self.call(self._args(self.points(variable, point, wide), wide), variable)
 
     def moved(self, points: Sequence[Vector]) -> Problem:
-        """This problem with its variables at other points, in the set that perturbations stay in."""
+        """New problem with the variables at other points, after ``project`` has been applied to these."""
         args = self._args(self._within(list(points), wide=False), wide=False)
         return Problem(self.fn, args, self.operation, self.name, self.project)
 
@@ -230,7 +239,10 @@ class Problem:
         return optree.tree_map(change, args, is_leaf=_is_wrapper, none_is_leaf=True)
 
     def call(self, args: tuple[Tree, ...], variable: Variable | None = None) -> Any:
-        """See `own`; for other inputs. Raises GradcheckError if the function raises an error."""
+        """Structure and Tensors of ``fn(*args)`` (see `own`); GradcheckError if the function raises an error.
+
+        variable : the variable that was moved, named in the error.
+        """
         with enable_grad(), np.errstate(all="ignore"):
             try:
                 tensors, spec = flatten_outputs(self.fn(*args))
@@ -249,7 +261,9 @@ class Problem:
         return spec, tuple(self._output(name, handle) for name, handle in tensors)
 
     def points(self, variable: Variable | None, point: Vector | None, wide: bool) -> list[Vector]:
-        """The coordinates of all variables with one of them at another point, all moved into the set."""
+        """Coordinates of all variables with ``variable`` moved to ``point``, after ``project`` has been
+        applied.
+        """
         coordinates = [point if v is variable and point is not None else v.point for v in self.variables]
         return self._within(coordinates, wide)
 
@@ -285,7 +299,10 @@ class Problem:
         return [v.space.coordinates(value_of(unwrap(leaves[v.positions[0]]))) for v in self.variables]
 
     def _args(self, points: Sequence[Vector], wide: bool) -> Any:
-        """Copies of the inputs with the variables at other points."""
+        """Copies of the inputs with the variables at ``points``.
+
+        wide : True if variables of single precision are made in double precision.
+        """
         import optree
 
         replaced: dict[int, Any] = {}
@@ -296,6 +313,7 @@ class Problem:
         return optree.tree_unflatten(self.spec, list(map(rewrap, self._whole, handles)))
 
     def _check_in_set(self) -> None:
+        """Raise ArgumentError if ``project`` moves the inputs by more than rounding."""
         for v, projected_point in zip(self.variables, self.points(None, None, wide=False), strict=True):
             size = float(np.abs(v.point).max(initial=0.0))
             off = float(np.abs(projected_point - v.point).max(initial=0.0))
@@ -316,9 +334,10 @@ class Problem:
 
     @contextmanager
     def _restoring(self) -> Iterator[list[tuple[str, str]]]:
-        """Restore the value and the entries of every input after the block, also if the block raises.
+        """Context that restores the value and the entries of every input at its end, also after an error.
 
-        Afterwards the list has the changes: the input's name, and "a tensor" or "an array".
+        Its list has then a pair for each change that was undone: the input's name, and "a tensor" or "an
+        array".
         """
         before = [[b.copy() for b in _buffers(s)] for s in self._state]
         changes: list[tuple[str, str]] = []
@@ -355,7 +374,9 @@ def _is_handle(leaf: Leaf) -> bool:
 
 
 def _buffers(state: Leaf) -> tuple[NDArray[Any], ...]:
-    """The NumPy arrays behind an input: of a Tensor (as saved), or the input itself."""
+    """NumPy arrays in which an input has its entries, from its saved state: those of a Tensor, or an array
+    itself.
+    """
     if isinstance(state, np.ndarray):
         return (state,)
     if isinstance(state, tuple) and len(state) == 3 and hasattr(state[0], "shape"):

@@ -18,9 +18,10 @@ from iverson.testing.perturbation import Problem, Variable
 def with_semantics(
     error: GradcheckError, problem: Problem, other: Callable[[], Problem], eps: float | None
 ) -> GradcheckError:
-    """Error with a remark about the semantics of its sparse or masked input; unchanged for other inputs.
+    """GradcheckError with a remark on the semantics of its sparse or masked input; ``error`` itself for other
+    inputs.
 
-    other : returns the same problem in the other semantics.
+    other : returns the same problem in the other semantics. eps : the step of difference quotients, or None.
     """
     finding = error.finding
     v = next((v for v in problem.variables if v.name == finding.input), None)
@@ -61,7 +62,7 @@ def _contract(v: Variable, is_stored: bool) -> str:
 
 
 def _numerical(finding: Finding, other: Callable[[], Problem], eps: float | None) -> float | None:
-    """The difference quotient of the same entries in the other semantics; None where there is none."""
+    """Difference quotient of the entry in ``finding``, in the other semantics; None if it has none there."""
     assert finding.input_index is not None
     try:
         problem = other()
@@ -81,7 +82,9 @@ def _numerical(finding: Finding, other: Callable[[], Problem], eps: float | None
 
 
 def _row(record: Record, finding: Finding) -> int | None:
-    """The coordinate of all outputs that a finding is about; None where there is no such entry."""
+    """Position, among the coordinates of all outputs, of the entry that a finding is about; None if there is
+    none.
+    """
     row = 0
     for output in record.outputs:
         if output.name == finding.output and finding.output_index is not None:

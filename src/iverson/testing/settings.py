@@ -26,7 +26,7 @@ _ERRORS = 4.0
 
 
 class Options(TypedDict, total=False):
-    """The options of `gradcheck` that `gradgradcheck` hands on."""
+    """Options of `gradcheck` that `gradgradcheck` takes and passes on."""
 
     eps: Positive | None
     atol: NonNegative | None
@@ -48,7 +48,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of `gradcheck`, where they are documented."""
+    """Options of a check; they are documented at `gradcheck`."""
 
     eps: Positive | None = None
     atol: NonNegative | None = None
@@ -79,10 +79,11 @@ Settings.__init__ = checked(Settings.__init__, "gradcheck")  # type: ignore[meth
 
 @dataclass(frozen=True)
 class Tolerances:
-    """``|analytic - numerical| <= atol + rtol |numerical|``, and ``exact`` relative to rounding's size.
+    """Tolerances of a check: ``|analytic - numerical| <= atol + rtol |numerical|``.
 
-    scaled : whether ``atol`` is the default, which is for derivatives of the order of 1: where all those
-        around are smaller, it is that part of them.
+    exact : the tolerance for two analytic values, relative to the size of their terms.
+    scaled : True if ``atol`` is the default, which is for derivatives of about 1. It is then multiplied by
+        the scale of the derivatives around, if that is smaller.
     """
 
     atol: float
@@ -92,7 +93,9 @@ class Tolerances:
 
     @staticmethod
     def of(settings: Settings, precision: str, quotients: str) -> Tolerances:
-        """Tolerances of the settings; by default those for the precision of the tensors and the quotients."""
+        """Tolerances from the settings, with defaults for the precision of the tensors and of the
+        quotients.
+        """
         default = _SINGLE_QUOTIENTS if quotients == "single" else _TOLERANCES[precision]
         overrides = (settings.atol, settings.rtol, settings.exact_rtol)
         values = [d if g is None else float(g) for g, d in zip(overrides, default, strict=True)]
@@ -103,9 +106,8 @@ class Tolerances:
     ) -> Any:
         """Largest difference that is allowed between an analytic and a numerical value.
 
-        scale : of the derivatives around it, which says what is as good as zero.
-        error : of the two values, as estimated. It counts as far as it does not hide what matters: up to
-            ``rtol`` of the scale.
+        scale : the size of the derivatives around, which says what is as good as zero.
+        error : the estimated error of the two values. It is accepted up to ``rtol`` times the scale.
         """
         absolute = self.atol * np.minimum(1.0, scale) if self.scaled else self.atol
         absolute = np.maximum(absolute, _TINY)
@@ -113,5 +115,7 @@ class Tolerances:
         return np.maximum(absolute, uncertain) + self.rtol * np.abs(numerical)
 
     def rounding(self, size: float | Vector) -> Any:
-        """Largest difference that is allowed between two analytic values, sums of terms of a size."""
+        """Largest difference that is allowed between two analytic values that are sums of terms of
+        ``size``.
+        """
         return np.maximum(self.exact * size, _TINY)

@@ -40,7 +40,9 @@ def subsets(items: Sequence[int], rng: np.random.Generator, limit: int = LIMIT) 
 
 
 def check_subsets(check: Check) -> None:
-    """Raises GradcheckError for the first subset that changes a gradient or tangent."""
+    """Raise GradcheckError for the first subset of inputs or of cotangents that changes a gradient or
+    tangent.
+    """
     settings, record = check.settings, check.record
     everything = tuple(range(len(record.variables)))
     none: tuple[int, ...] = ()
@@ -64,7 +66,11 @@ def _pairs(
     rng: np.random.Generator,
     limit: int,
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Each subset of one kind with all of the other, then both kinds mixed (a sample above the limit)."""
+    """Pairs of a subset of undefined cotangents and a subset of requested variables, all to be checked.
+
+    First each subset of one kind with everything of the other; then both kinds mixed, a random sample of them
+    if there are more than ``limit``.
+    """
     yield from ((without, everything) for without in undefined if without)
     yield from (((), variables) for variables in requested if variables != everything)
     mixed = [(u, n) for u in undefined if u for n in requested if n != everything]
@@ -74,7 +80,7 @@ def _pairs(
 
 
 def _without(record: Record, w: Vector, undefined: Sequence[int]) -> Vector:
-    """The cotangent with zeros in place of the undefined parts."""
+    """Cotangent ``w`` with zeros in place of the parts for the outputs in ``undefined``."""
     result = w.copy()
     start = 0
     for k, space in enumerate(record.spaces):
@@ -91,6 +97,11 @@ def _check_pair(
     variables: tuple[int, ...],
     reference: dict[int, Vector],
 ) -> None:
+    """Raise GradcheckError if gradients of ``variables`` with some cotangents undefined differ from
+    ``reference``.
+
+    reference : the gradients for zeros in place of the undefined cotangents.
+    """
     record = check.record
     every = len(variables) == len(record.variables)
     modes = (["undefined cotangents"] if undefined else []) + ([] if every else ["needed inputs"])
@@ -124,13 +135,19 @@ def _size(vector: Vector) -> float:
 
 
 def _measured(check: Check, mode: str, at: Vector) -> Vector:
-    """The rounding of a gradient or tangent, as far as it counts as that."""
+    """Measured rounding error of each component of a gradient or tangent, limited to what is accepted as
+    rounding.
+    """
     spread = check.rounding_reverse(at) if mode == "reverse" else check.rounding_forward(at)
     return np.minimum(spread, check.roundable(mode))
 
 
 def _disagreement(values: Vector, reference: Vector, tolerance: Vector) -> int | None:
-    """Worst coordinate beyond the tolerance, or None; nan and inf of the reference are not compared."""
+    """Coordinate at which ``values`` and ``reference`` differ most beyond ``tolerance``; None if they nowhere
+    do.
+
+    Coordinates with nan or inf in the reference are not compared.
+    """
     with np.errstate(all="ignore"):
         difference = np.abs(values - reference)
     difference[~np.isfinite(reference)] = 0.0
@@ -142,7 +159,7 @@ def _disagreement(values: Vector, reference: Vector, tolerance: Vector) -> int |
 
 
 def _check_tangents(check: Check) -> None:
-    """Compare tangents that are never given with tangents of zeros, in forward mode."""
+    """Raise GradcheckError if undefined tangents do not give the same result as tangents of zeros."""
     record = check.record
     everything = range(len(record.variables))
     parts = [random_direction(check.rng, s.size) for s in record.input_spaces]

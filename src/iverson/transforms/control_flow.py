@@ -78,7 +78,10 @@ Y = TypeVar("Y")
 
 
 class _Leaves:
-    """A pytree of tensors, as plain handles."""
+    """Pytree of tensors: its structure, its leaves as tensors, and these as plain handles.
+
+    masks : True if a masked tensor gives two leaves, its entries and its mask.
+    """
 
     def __init__(self, tree: Tree, operation: str, argument: str, *, masks: bool = False) -> None:
         leaves, self.structure = opened(tree, masks=masks)
@@ -87,7 +90,7 @@ class _Leaves:
         self.handles = list(map(unwrap, self.leaves))
 
     def tree(self, handles: Sequence[Handle]) -> Any:
-        """The tree with other handles."""
+        """Tree of this structure with ``handles`` in place of the plain handles of its leaves."""
         return unflatten(self.structure, list(map(rewrap, self.leaves, handles)))
 
     def avals(self) -> list[Aval]:
@@ -95,16 +98,17 @@ class _Leaves:
         return [_aval(x) for x in self.handles]
 
     def origins(self) -> list[Any]:
-        """Origins of the entries of the leaves that eager code stores."""
+        """Origins of the entries that eager code would store, one for each leaf."""
         return list(map(origin_of, self.handles))
 
 
 class _Carry(_Leaves):
-    """The first carry of a loop.
+    """Initial value of the carry of a loop, and what was learned about it from traces of the loop's body.
 
-    changing : leaves that a step may leave on another pattern than the one it finds them on.
-    unknown : leaves of which eager code would store other entries in another step, as far as the body asks.
-    cells_change : True if a step leaves a tensor around it on another pattern.
+    changing : numbers of the leaves that a step may return on a pattern that differs from the pattern it got.
+    unknown : numbers of the leaves of which eager code would store other entries after another step, if this
+        matters to the body.
+    cells_change : True if a step changes the pattern of a tensor outside of the body that it writes.
     """
 
     def __init__(self, tree: Tree, operation: str, *, masks: bool = False) -> None:
@@ -114,20 +118,25 @@ class _Carry(_Leaves):
         self.cells_change = False
 
     def avals(self) -> list[Aval]:
-        """Facts of the leaves that a body relies on; a leaf that changes its pattern has none there."""
+        """Facts of the leaves that a body relies on; leaves in ``changing`` are described without a
+        pattern.
+        """
         avals = super().avals()
         return [Aval(a.shape, a.dtype) if k in self.changing else a for k, a in enumerate(avals)]
 
     def origins(self) -> list[Any]:
-        """Origins of the stored entries; unknown for leaves that store other entries in another step."""
+        """Origins of the stored entries of the leaves; UNKNOWN for leaves in ``unknown``."""
         return [UNKNOWN if k in self.unknown else origin for k, origin in enumerate(super().origins())]
 
     def stored(self, body: _Body) -> list[Any]:
-        """Origins of the entries of leaves that are stored after the loop."""
+        """Origin of the stored entries of each leaf after the loop: that before it, or that after a step."""
         return list(map(Either, self.origins(), body.traced.stored[: len(self.handles)]))
 
     def _learn_unknown(self, body: _Body) -> bool:
-        """Notes leaves that are sparse, or that the body asks about, and that a step returns otherwise."""
+        """Add to ``unknown`` the leaves whose stored entries differ between input and output of a step.
+
+        Dense leaves count only if the body reads patterns. Returns True if leaves were added.
+        """
         before, after = self.origins(), body.traced.stored[: len(self.handles)]
         reads_patterns = body.traced.reads_patterns
         new_unknown = [
@@ -140,7 +149,9 @@ class _Carry(_Leaves):
         return bool(new_unknown)
 
     def learn(self, body: _Body) -> bool:
-        """Note the leaves that steps leave on another pattern; return True if there are new ones."""
+        """Update ``changing``, ``unknown`` and ``cells_change`` from a trace of the body; return True if one
+        grew.
+        """
         first, count = len(body.consts), len(self.handles)
         inputs, outputs = body.graph.inputs, body.graph.outputs
         changing = {k for k in range(count) if _changes_pattern(inputs[first + k], outputs[k])}
@@ -155,7 +166,9 @@ class _Carry(_Leaves):
 
 
 def _changes_pattern(before: Value, after: Operand | Value) -> bool:
-    """True if a value is stored on a pattern and its successor is not stored on that one."""
+    """Return True if ``before`` is stored on a pattern and ``after``, its new value, is not stored on the
+    same one.
+    """
     support = before.aval.support
     if not isinstance(support, Stored):
         return False
@@ -169,14 +182,14 @@ def _aval(x: Handle) -> Aval:
 
 
 def _path(structure: PyTreeSpec, k: int, name: str) -> str:
-    """A leaf of a tree as Python says it."""
+    """Python expression for leaf ``k`` of a tree that is called ``name``, such as ``carry['a'][0]``."""
     return str(structure.accessors()[k].codify(name))
 
 
 def _traced(function: Function, name: str, *how: Any, **options: Any) -> TracedFunction:
-    """The trace of a function; raises GraphError if it writes into an argument.
+    """Trace of ``function`` (a `TracedFunction`); raises GraphError if the function writes into an argument.
 
-    Tensors around it that it writes are cells: inputs and outputs of its graph.
+    Tensors from outside that the function writes become cells: inputs and outputs of the graph.
     """
     traced = TracedFunction(function, name, *how, stateful=True, once=True, **options)
     if traced.written:
@@ -190,9 +203,10 @@ def _traced(function: Function, name: str, *how: Any, **options: Any) -> TracedF
 
 
 class _Body:
-    """A function traced: its graph, whose first inputs are ``consts``, handles of what it closes over.
+    """Traced function that an op of control flow runs: a graph with its first inputs in ``consts``.
 
-    cells : the tensors around it that it writes; their new values are the graph's last outputs.
+    consts : handles of the tensors that the function reads from outside.
+    cells : the tensors from outside that it writes; their new values are the last outputs of the graph.
     """
 
     def __init__(
@@ -215,7 +229,11 @@ class _Body:
         return tensors(leaves, self.name, "the function's result")
 
     def with_cells(self, cells: Sequence[TensorCell]) -> _Body:
-        """The body with the values of all these cells as its last outputs, of unwritten cells too."""
+        """Body whose last outputs are the values of all ``cells``, for two branches that must have the same
+        outputs.
+
+        A cell that this body does not write is passed through: it becomes a first input, and an output.
+        """
         result_count, values, missing = self.traced.own, [], []
         for cell in cells:
             at = [k for k, c in enumerate(self.cells) if c.same_as(cell)]
@@ -231,9 +249,11 @@ class _Body:
         return body
 
     def carrying(self, first: int) -> tuple[_Body, list[Any]]:
-        """The body of a loop whose carry ends with the cells, and their values before the loop.
+        """Body of a loop with the cells as the last carries, and the values of the cells before the loop.
 
-        first : the number of inputs, after ``consts``, and of outputs that are the carry.
+        Cells are inputs and outputs behind the ``first`` carries, and are not in ``consts`` any more. Without
+        cells, the result is the body itself and an empty list.
+        first : the number of carries, which are the first inputs after ``consts`` and the first outputs.
         """
         if not self.cells:
             return self, []
@@ -250,12 +270,15 @@ class _Body:
         return body, [self.consts[k] for k in order]
 
     def put(self, values: Sequence[Handle]) -> None:
-        """Let the cells hold these from now on."""
+        """Give each cell its new value, from ``values``."""
         for cell, value in zip(self.cells, values, strict=True):
             cell.put(value)
 
     def with_others(self, before: Sequence[Shaped], after: Sequence[Shaped]) -> Graph:
-        """The graph with inputs that it does not read, for other handles around its own constants."""
+        """Graph with inputs added that it does not read, so that two bodies can take the same operands.
+
+        before, after : operands of the other body that stand before and after the constants of this one.
+        """
         const_count = len(self.consts)
         fresh = [tuple(Value(Aval(x.shape, x.dtype)) for x in handles) for handles in (before, after)]
         inputs = (*fresh[0], *self.graph.inputs[:const_count], *fresh[1], *self.graph.inputs[const_count:])
@@ -263,7 +286,9 @@ class _Body:
 
 
 def _written(traced: TracedFunction, name: str) -> list[Any]:
-    """The cells that a body writes."""
+    """List of the cells that a body writes; raises GraphError if one of them is a gradient cleared or created
+    there.
+    """
     for cell, is_tensor in traced.put:
         if not is_tensor or cell.now() is None:
             raise GraphError(
@@ -285,9 +310,10 @@ def _check_same(
     expected_leaves: Sequence[tuple[Shaped, Wrapper | None]],
     remedy: str,
 ) -> None:
-    """Raise unless two trees have one structure, and their leaves one shape, dtype and mask.
+    """Raise unless two trees have the same structure, and their leaves the same shapes, dtypes and masks.
 
-    Leaves are pairs of a plain handle (or value) and what it means beyond that.
+    got_leaves, expected_leaves : for each leaf, a plain handle or value, and its wrapper (None for a Tensor).
+    name : the name of the tree in messages. remedy : the advice at the end of messages.
     """
     if actual != expected:
         raise ArgumentError(
@@ -334,7 +360,10 @@ def _with_semantics(leaves: Sequence[Operand]) -> list[tuple[Any, Any]]:
 
 
 def _results(body: _Body, start: int = 0) -> list[tuple[Any, Any]]:
-    """Outputs of a body's graph from ``start`` on, each with the semantics of its leaf."""
+    """Pairs of an output of the body's graph and the wrapper of its leaf (or None), from ``start`` on.
+
+    Only outputs that are leaves of the function's result are listed.
+    """
     semantics = [like for like, _ in body.traced.leaves]
     return list(zip(body.traced.graph.outputs[: len(semantics)], semantics, strict=True))[start:]
 
@@ -420,6 +449,10 @@ def cond(
 def _check_carry(
     operation: str, function: str, body: _Body, carry: _Leaves, structure: PyTreeSpec, count: int
 ) -> None:
+    """Raise unless the body returns a carry with the structure, shapes, dtypes and masks of ``carry``.
+
+    structure : that of the returned carry, whose leaves are the first ``count`` results of the body.
+    """
     _check_same(
         operation,
         function,
@@ -608,11 +641,11 @@ def _scan_in_python(
 def _stepping(
     init: Any, operation: str, trace: Callable[[_Carry], tuple[_Body, PyTreeSpec]]
 ) -> tuple[_Carry, _Body]:
-    """The first carry and the body of a loop: with masks as leaves if the body computes one.
+    """Initial carry of a loop, and the traced body.
 
-    A body is traced again for a carry whose pattern it changes, and then knows none of it.
-
-    trace : gives the body for a carry, and the structure of what it returns for the next step.
+    If the body computes a mask, masks are leaves of the carry. The body is traced again while it changes
+    patterns of the carry: these are then not known in the body.
+    trace : returns for a carry the body, and the structure of the next carry that it returns.
     """
     carry = _Carry(init, operation)
     body, structure = trace(carry)
@@ -639,7 +672,7 @@ def _every(checkpoint: bool | SupportsIndex) -> int:
 
 
 def _length(slices: _Leaves, length: SupportsIndex | None) -> int:
-    """Number of steps."""
+    """Number of steps of a scan, from ``length`` and the first axes of ``slices``; raises if they differ."""
     leaf_by_length: dict[int, int] = {}
     if length is not None:
         steps = as_int(length, "scan", "length")
@@ -734,6 +767,7 @@ def while_loop(cond_fun: Callable[[R], Array | bool], body_fun: Callable[[R], R]
 
 
 def _check_flag(condition: _Body) -> None:
+    """Raise unless the condition of a loop returns one boolean of rank 0 and writes into no tensor."""
     if condition.cells:
         raise GraphError(
             "while_loop",
@@ -804,7 +838,9 @@ def fori_loop(
 
 
 def _bound(x: Any, argument: str) -> Any:
-    """A bound of a loop: a Python integer, or a tensor."""
+    """Bound of a loop as a Python integer or a tensor of dtype int64; raises if it is no integer of
+    rank 0.
+    """
     if not isinstance(x, Operand | np.ndarray):
         bound = as_int(x, "fori_loop", argument)
         if abs(bound) >= 2**63:

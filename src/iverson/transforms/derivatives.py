@@ -76,9 +76,12 @@ Argnums = SupportsIndex | Sequence[SupportsIndex]
 
 
 class Linearization:
-    """A function recorded at a point: its outputs, and its derivative in both directions.
+    """Function recorded at a point: its outputs, and its derivative in both directions (`pull` and `push`).
 
-    ``outer`` says whether results must be recorded because something around this call is differentiated.
+    outer : True if results must be recorded because something around this call is differentiated.
+    given, inputs : leaves of the arguments, and their plain handles. variables : the handles that replace
+        them.
+    aux : the second item that the function returned, with ``has_aux``.
     """
 
     def __init__(
@@ -115,7 +118,9 @@ class Linearization:
         self.outer = self.may_record and self._reaches_beyond(start)
 
     def _reaches_beyond(self, start: int) -> bool:
-        """True if the outputs depend on anything recorded before this call."""
+        """Return True if the outputs depend on anything recorded before this call, which began at node
+        ``start``.
+        """
         roots = [slot_of(o)[0] for o in self.outputs if is_tracked(o)]
         if not all(map(is_variable, self.variables)):
             return True
@@ -128,11 +133,13 @@ class Linearization:
         return False
 
     def like_inputs(self, handles: Sequence[Handle]) -> Any:
-        """One plain handle per leaf, as a tree like the inputs."""
+        """Tree with the structure and the wrappers of the arguments, from one plain handle for each leaf."""
         return unflatten(self.structure, wrapped(self.given, handles))
 
     def like_outputs(self, handles: Sequence[Handle]) -> Any:
-        """One plain handle per leaf, as a tree like the outputs."""
+        """Tree with the structure and the wrappers of the function's result, from one plain handle for each
+        leaf.
+        """
         return unflatten(self.out_structure, wrapped(self.results, handles))
 
     def value(self) -> Any:
@@ -144,7 +151,11 @@ class Linearization:
         return unflatten(structure, handed_out(leaves, self.outer))
 
     def pull(self, cotangents: list[Handle | None], create_graph: bool | None = None) -> list[Any]:
-        """Cotangents of the inputs from those of the outputs, one per leaf."""
+        """Cotangents of the inputs from those of the outputs, one for each leaf (None stands for zero).
+
+        create_graph : True if the pass is recorded; by default, if something around this call is
+            differentiated or a cotangent is tracked.
+        """
         recording = create_graph if create_graph is not None else self.outer or _tracked(cotangents)
         seeds = [
             (slot_of(o), ct)
@@ -165,9 +176,11 @@ class Linearization:
     def _walked(
         self, walk: Callable[[bool], T], recording: bool, seeds: Sequence[Handle | None]
     ) -> tuple[Any, bool]:
-        """Result of a pass, and True if it is recorded: as asked, or as it reads tensors tracked around.
+        """Result of ``walk(recording)``, a pass through the recorded nodes, and True if the pass was
+        recorded.
 
-        The values that rules and hooks of users read are known only after a run. The pass is then run again.
+        A rule or hook of the user may read tensors that are tracked outside, and this is known only after the
+        pass. The pass is then run again, recorded, and ``outer`` becomes True.
         """
         if recording or not self.may_record:
             return walk(recording), recording
@@ -321,7 +334,9 @@ def with_argnums(
     argnums: Argnums,
     operation: str,
 ) -> Any:
-    """The function of the arguments ``argnums`` alone, these, and True if ``argnums`` is one number."""
+    """Function of the arguments ``argnums`` alone, the list of these arguments, and True if ``argnums`` is
+    one number.
+    """
     single = not isinstance(argnums, (tuple, list))
     numbers: Any = (argnums,) if single else argnums
     indices = [as_int(n, operation, "argnums") for n in numbers]
@@ -521,7 +536,11 @@ def _jacobian(
     layout: str,
     or_forward: bool = False,
 ) -> Callable[..., Any]:
-    """See `jacobian`; ``or_forward`` selects forward mode if the zeros leave no better choice."""
+    """Function that returns Jacobians of ``function``; see `jacobian` for the parameters.
+
+    step : the number of passes that are made together, or None.
+    or_forward : True to use forward mode if zeros of the Jacobian give no better choice.
+    """
 
     @as_named(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -555,7 +574,9 @@ def _jacobian(
 
 
 def _check_held(line: Linearization, layout: str) -> None:
-    """Raise where a sparse layout does not hold the blocks of a Jacobian."""
+    """Raise if blocks of the Jacobian cannot have the sparse ``layout``: masks, numbers, or the
+    wrong rank.
+    """
     if any(isinstance(x, Wrapper) for x in (*line.given, *line.results)):
         raise ArgumentError(
             "jacobian",

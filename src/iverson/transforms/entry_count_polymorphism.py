@@ -29,15 +29,18 @@ Symbols = Mapping[Pattern, PatternSymbol]
 
 
 def stand_ins(patterns: Sequence[Pattern], traced: TracedFunction) -> dict[Pattern, PatternSymbol]:
-    """A symbol for each pattern, that stores a number of entries that occurs nowhere in a trace."""
+    """Symbol for each pattern, with a number of stored entries that occurs nowhere in the trace
+    ``traced``.
+    """
     counts = Counts(numbers(traced.graph), StandIn)
     return {p: symbol_for(p, counts.of(p.stored_shape), counts) for p in patterns}  # type: ignore[misc]
 
 
 class AnyCount:
-    """A trace for any number of entries.
+    """Trace of a function that is valid for any number of stored entries.
 
-    traced : with stand-ins, for these symbols, in the order of the patterns of a call.
+    traced : the trace, on symbols whose numbers of entries are stand-ins.
+    symbols : these symbols, in the order in which a call has its patterns.
     """
 
     def __init__(self, traced: TracedFunction, symbols: Sequence[PatternSymbol]) -> None:
@@ -45,7 +48,9 @@ class AnyCount:
         self._taken = numbers(traced.graph)
 
     def agrees(self, other: TracedFunction, symbols: Sequence[PatternSymbol]) -> bool:
-        """True if the trace for these symbols is the same but for the numbers of entries."""
+        """Return True if the trace ``other``, on ``symbols``, differs from this one only in numbers of
+        entries.
+        """
         a, b = self.traced, other
         alike = (a.leaves, a.structure, a.written) == (b.leaves, b.structure, b.written)
         alike = alike and [has for _, has in a.put] == [has for _, has in b.put]
@@ -58,14 +63,18 @@ class AnyCount:
         return texts_agree and all(map(is_same, objects, other_objects))
 
     def capacities(self, counts: Sequence[int]) -> tuple[int, ...]:
-        """Numbers of entries that programs are compiled for, for patterns that store ``counts`` entries."""
+        """Number of entries to compile for, for each pattern of a call: at least its number in ``counts``."""
         counts_in_use = Counts(set(self._taken))
         pairs = zip(counts, self.symbols, strict=True)
         return tuple([counts_in_use.of((n, *s.stored_shape[1:])) for n, s in pairs])
 
     def graph(self, patterns: Sequence[Pattern], capacities: Sequence[int] | None = None) -> Graph:
-        """The graph for at most so many entries, or for as many as patterns have; what follows from them may
-        have about as many as it has of these."""
+        """Graph for operands on ``patterns``, with room for ``capacities`` entries, or by default for as many
+        as they have.
+
+        Patterns that are computed from these get capacities that suit the numbers of entries they have for
+        ``patterns``.
+        """
         counts = Counts({*self._taken, *(capacities or ()), *(p.stored_shape[0] for p in patterns)})
         if capacities is None:
             symbols: list[Any] = [symbol_for(p, counts=counts) for p in patterns]
@@ -75,6 +84,7 @@ class AnyCount:
             return self._graph(symbols)
 
     def _graph(self, symbols: Sequence[PatternSymbol]) -> Graph:
+        """Graph of the trace with ``symbols``, and their numbers of entries, in place of its own."""
         binding: Binding = dict(zip(self.symbols, symbols, strict=True))
         graph = on_actual(self.traced.graph, binding)  # which finds symbols that follow from these
         pairs: Any = binding.items()
@@ -83,7 +93,7 @@ class AnyCount:
 
 
 def _are_same(tensors: Sequence[Operand | TensorCell], other_tensors: Sequence[Operand | TensorCell]) -> bool:
-    """True if outside tensors, and cells, are those of another trace."""
+    """Return True if two lists of outside tensors and cells are of equal length and name the same tensors."""
     pairs = zip(tensors, other_tensors, strict=False)
     return len(tensors) == len(other_tensors) and all(
         x is y or (not (isinstance(x, Operand) or isinstance(y, Operand)) and x.same_as(y)) for x, y in pairs

@@ -84,7 +84,10 @@ _SERVED = 64
 
 
 class _Entry:
-    """One trace of a function: its graph, and how its arguments and results are packed."""
+    """One trace of a function with its compiled program: it is called with the handles of a call.
+
+    native : False to interpret the graph. symbols : symbols that stand for patterns of the arguments.
+    """
 
     def __init__(
         self,
@@ -122,14 +125,18 @@ class _Entry:
         self._is_closed = self.traced.is_pure and not self.traced.captured
 
     def on(self, graph: Graph) -> _Entry:
-        """The same for another graph."""
+        """Copy of this entry that runs ``graph`` in place of its own graph."""
         other = copy.copy(self)
         other.graph = graph
         other.compiled = Compiled(graph, self._name, native=self._native, donated=self._donated)
         return other
 
     def served(self, handles: Sequence[Handle], general: AnyNumber) -> _Entry:
-        """The same, run by a general program where there is one for its numbers."""
+        """Copy of this entry that is run by a program in ``general``; the entry itself if no such program
+        fits.
+
+        handles : the handles of a call, for the values of its inputs.
+        """
         program = general.serving(self.compiled, [value_of(x, x) for x in (*handles, *self.traced.inputs())])
         if program is None:
             return self
@@ -145,7 +152,10 @@ class _Entry:
         return self.traced.holds()
 
     def on_plain(self, handles: Sequence[Tensor], plain: Plain) -> Any:
-        """Call on handles whose values and facts are in ``plain``."""
+        """Result of a call on strided tensors whose values and facts are known, in ``plain``.
+
+        A function that reads, writes and records nothing outside is then run on the values directly.
+        """
         if self._is_closed and not (plain.tracked and is_grad_enabled()):
             values = [*plain.values, *map(value_of, self._inside)] if self._inside else plain.values
             return self.traced.packed(make_handles(self.compiled.run(values)))
@@ -182,10 +192,11 @@ class _Entry:
         bases: Sequence[views.Base | None],
         outside_writes: Sequence[tuple[Handle, views.Base | None]],
     ) -> None:
-        """Raise ArgumentError if the trace knows a written tensor as a second tensor, too.
+        """Raise ArgumentError if a tensor that is written reaches the traced function in a second way, too.
 
-        bases : the tensors that written arguments are parts of. outside_writes : tensors from outside that
-        are written, each with the tensor that it is a part of.
+        bases : for each written argument, the tensor that it is a part of, or None.
+        outside_writes : tensors from outside that are written, each with the tensor that it is a part of, or
+            None.
         """
         arguments, outside = set(map(id, handles)), set(map(id, self.traced.outside()))
         outside.update(id(guard.held) for guard in self.guards)
@@ -213,7 +224,11 @@ class _Entry:
 def _any_count(
     entry: _Entry, symbols: Symbols, trace: Callable[[Symbols], _Entry]
 ) -> tuple[_Entry, AnyCount] | None:
-    """A trace like ``entry`` for any number of entries; None if its result depends on that number."""
+    """Entry like ``entry`` for any number of stored entries, and its `AnyCount`; None if the result depends
+    on the number.
+
+    symbols : the symbols that ``entry`` was traced with. trace : makes an entry with other symbols.
+    """
     general_symbols = stand_ins(list(symbols), entry.traced)
     try:
         with examples({s: p for p, s in general_symbols.items()}):
@@ -225,7 +240,15 @@ def _any_count(
 
 
 class _Given:
-    """The arguments of a call: the handles that change, and the key of all that is traced for."""
+    """Arguments of one call of a compiled function.
+
+    handles : plain handles of all arguments that are tensors or arrays. leaves : all leaves, static ones left
+        out.
+    key : hashable; a trace serves all calls with an equal key (for sparse arguments see `patterns`).
+    patterns : the patterns of sparse arguments, numbered in the order in which they occur.
+    donated : numbers of the handles that the call may overwrite. fixed : the static arguments.
+    is_traced : True if an argument is a value of an outer trace or batch.
+    """
 
     def __init__(
         self, args: tuple[object, ...], kwargs: dict[str, object], static: Static, donate: Chosen, name: str
@@ -288,7 +311,7 @@ class _Given:
 
     @property
     def with_any_numbers(self) -> tuple[Any, ...]:
-        """The key, with the types of Python numbers in place of these."""
+        """Copy of ``key`` in which Python numbers are replaced by their types."""
         key = list(self.key)
         for k in self._numbers:
             key[k] = key[k][0], "number"
@@ -300,13 +323,13 @@ class _Given:
         return tuple([p.stored_shape[0] for p in self.patterns])
 
     def symbols(self) -> dict[Pattern, PatternSymbol]:
-        """A symbol for each pattern."""
+        """Symbol for each pattern of the arguments, with the number of entries that the pattern has."""
         extents = {n for h in self.handles for n in h.shape}
         counts = Counts(extents.union(*(p.stored_shape for p in self.patterns)))
         return {p: symbol_for(p, counts=counts) for p in self.patterns}  # type: ignore[misc]
 
     def avals(self, symbols: Symbols) -> list[Aval]:
-        """Avals of the handles, with symbols in place of patterns."""
+        """Shapes, dtypes and supports (`Aval`) of the handles, with ``symbols`` in place of patterns."""
         avals = list(map(aval_of, self.handles))
         for k, a in enumerate(avals):
             if isinstance(a.support, Stored) and (symbol := symbols.get(a.support.pattern)) is not None:
@@ -314,7 +337,11 @@ class _Given:
         return avals
 
     def origins(self, symbols: Symbols) -> list[Any]:
-        """Origins of the entries that eager code stores; supports do not tell if entries are repeated."""
+        """Origin of the entries that eager code stores, for each handle, with ``symbols`` in place of
+        patterns.
+
+        Supports do not tell if entries are repeated; origins do.
+        """
         origins = list(map(origin_of, self.handles))
         for k, p in enumerate(origins):
             symbol = symbols.get(support_pattern(value_of(self.handles[k])))
@@ -323,7 +350,10 @@ class _Given:
         return origins
 
     def rebuilt(self, handles: Sequence[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with other handles; a tensor that occurs twice is replaced by one handle."""
+        """Positional and keyword arguments of the call with ``handles`` in place of its own.
+
+        A tensor that occurs twice is replaced by one handle.
+        """
         iterator = iter(handles)
         operand_of: dict[int, Any] = {}
         leaves = [
@@ -335,8 +365,11 @@ class _Given:
 
 
 def _plain_key(args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Any, Sequence[Any], Any]:
-    """A key of the structure, shapes and dtypes of arguments that are all strided tensors and different ones,
-    None where they are not; their leaves, and what is known of these."""
+    """Key of a call on strided tensors that are all different, the leaves, and facts that are known of these.
+
+    The key has the structure, shapes and dtypes. Key and facts are None if the arguments are not of this
+    kind.
+    """
     structure = None
     if kwargs or (plain_args := strided_operands(args)) is None:
         args, _, structure = flatten_exactly((args, kwargs))
@@ -347,7 +380,9 @@ def _plain_key(args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[An
 
 
 def _constant(x: Any) -> Any:
-    """A value as part of a key; one that may change has no hash, and is refused."""
+    """Hashable form of a Python value in a key; a value without a hash is returned as it is, and refused
+    later.
+    """
     return exact(x) if _is_hashable(x) else x
 
 
@@ -360,7 +395,9 @@ def _is_hashable(x: Any) -> bool:
 
 
 def _key(value: Shaped) -> Any:
-    """Facts of a value that a trace relies on."""
+    """Facts of a value that a trace relies on: shape, dtype and, unless it is strided, layout and pattern or
+    box.
+    """
     if type(value) is Strided:
         return value.shape, value.dtype
     support = support_of(value)
@@ -369,7 +406,7 @@ def _key(value: Shaped) -> Any:
 
 
 def _zeros_like(value: Shaped) -> Any:
-    """Zeros, stored where a value is known to be stored."""
+    """Value of the same shape, dtype and pattern as ``value``, whose entries are zero."""
     pattern = value.pattern if isinstance(value, Sparse | LevelValue) else None
     if pattern is None:
         return np.zeros(value.shape, value.dtype)
@@ -377,18 +414,24 @@ def _zeros_like(value: Shaped) -> Any:
 
 
 def _symbolic(value: Shaped) -> Any:
-    """The pattern that a value is stored on, if a trace may be of any like it."""
+    """Pattern of a sparse value, if a trace may have a symbol in its place; else None."""
     pattern = support_pattern(value) if isinstance(value, Sparse) else None
     return pattern if has_symbols(pattern) else None
 
 
 def _wrapper_key(x: Operand) -> Any:
-    """Type and mask of a wrapper, which are part of what is traced; masks of the same entries are equal."""
+    """Type and mask of a wrapper, both part of the key of a call; None for a Tensor. Equal masks give equal
+    keys.
+    """
     return None if not isinstance(x, Wrapper) else (type(x), semantics_of(x)._mask)
 
 
 class Chosen:
-    """Some of the arguments of a function: positions and names, each as the other, too."""
+    """Choice of some arguments of a function, kept as ``positions`` and ``names``.
+
+    parameter : the parameter of `jit` that the choice was passed for, in messages.
+    any : True if at least one argument is chosen.
+    """
 
     def __init__(self, choice: int | str | Iterable[int | str], parameter: str, function: Function) -> None:
         items: Any = (choice,) if isinstance(choice, int | str) else choice
@@ -406,7 +449,10 @@ class Chosen:
             self._complete(parameter, function)
 
     def _complete(self, parameter: str, function: Function) -> None:
-        """Add the position of each name and the name of each position, as a call may use either."""
+        """Add to ``positions`` and ``names`` the other way in which a call may pass each chosen argument.
+
+        Raises ArgumentError for positions and names that the function does not have.
+        """
         try:
             declared = inspect.signature(function).parameters.values()
         except (TypeError, ValueError):  # of a function that is compiled itself
@@ -431,18 +477,18 @@ class Chosen:
         self.names |= {p.name for k, p in enumerate(positional) if k in self.positions and p.name in by_name}
 
     def at(self, args: Sequence[object]) -> set[int]:
-        """The positions in ``args``, counted from the first argument."""
+        """Positions of the chosen arguments in ``args``; negative positions are converted."""
         return {k % len(args) for k in self.positions if -len(args) <= k < len(args)}
 
     def leaves(self, args: Sequence[object], kwargs: Mapping[str, object]) -> set[int]:
-        """The identities of the leaves of these arguments."""
+        """Identities (``id``) of all leaves of the chosen arguments of a call."""
         arguments = [args[k] for k in self.at(args)]
         arguments += [kwargs[k] for k in self.names if k in kwargs]
         return {id(leaf) for leaf in flatten(arguments)[0]}
 
 
 class Static(Chosen):
-    """Choice of the arguments that are part of what is traced."""
+    """Choice of the static arguments: Python values for each of which the function is traced anew."""
 
     def __init__(self, static: int | str | Iterable[int | str], function: Function) -> None:
         super().__init__(static, "static", function)
@@ -450,7 +496,11 @@ class Static(Chosen):
     def taken(
         self, args: tuple[object, ...], kwargs: dict[str, object], name: str
     ) -> tuple[tuple[Any, ...], dict[str, Any], dict[Any, Any]]:
-        """The other arguments (None in place of positional ones), and the static ones."""
+        """Split a call's arguments: positional ones (None in place of a static one), named ones, and the
+        static ones.
+
+        The third result maps the position or the name of each static argument to its value.
+        """
         fixed: dict[Any, Any] = {k: args[k] for k in sorted(self.at(args))}
         fixed.update((k, kwargs[k]) for k in sorted(self.names) if k in kwargs)
         for x in fixed.values():
@@ -519,7 +569,7 @@ class Jitted(Generic[P, R]):
         return result  # type: ignore[no-any-return]
 
     def _called(self, call: _Given) -> Called:
-        """A note of a call with such arguments."""
+        """`Called`: a note of this call for reports of work, with arguments whose entries are zeros."""
         args, kwargs = call.rebuilt([make_handle(_zeros_like(value_of(h))) for h in call.handles])
         return Called(self, args, kwargs, tuple(map(is_tracked, call.handles)))
 
@@ -534,7 +584,7 @@ class Jitted(Generic[P, R]):
         return entry.compiled.graph, [*call.handles, *entry.traced.inputs()]
 
     def traced_for_kind(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
-        """Graph and handles for all arguments that share a trace in calls; see `traced`."""
+        """Graph that calls with arguments of this kind share, and handles for its inputs; see `traced`."""
         call = _Given(args, kwargs, self._static, self._donate, self._name)
         entry = self._traced(call, call.key, self._key(call, call.key))[0]
         return entry.compiled.graph, [*call.handles, *entry.traced.inputs()]
@@ -556,6 +606,9 @@ class Jitted(Generic[P, R]):
         return len({id(entry.compiled) for entry in self._entries.values()})
 
     def _entry(self, call: _Given) -> _Entry:
+        """The kept entry for a call, or a new one if there is none or something that it read from outside has
+        changed.
+        """
         around = (rules_in_force(), current()) if overrides() or current() != USUAL else None
         kind = call.key if around is None else (call.key, *around)
         key = self._key(call, kind)
@@ -578,7 +631,11 @@ class Jitted(Generic[P, R]):
     def _serve(
         self, entry: _Entry, handles: Sequence[Handle], key: Key, general: AnyNumber, reason: str
     ) -> _Entry:
-        """A trace, run by a general program where there is one. Few of them are kept: each has a key."""
+        """Entry that runs a general program of ``general``, or ``entry`` itself if none fits.
+
+        At most `_SERVED` of the former are kept, since each has a key of its own. Warns once if all general
+        programs of this kind are used up.
+        """
         served = entry.served(handles, general)
         if general.is_full and not self._has_warned:
             self._has_warned = True
@@ -595,7 +652,11 @@ class Jitted(Generic[P, R]):
         return served
 
     def _key(self, call: _Given, kind: Key) -> Any:
-        """The key of a call of a kind: with the patterns, the numbers of their entries, or capacities."""
+        """Key of the entry that serves a call whose arguments have the key ``kind``.
+
+        For sparse arguments it also has their patterns if the function depends on these, or else their
+        numbers of entries, or the capacities of a program for any number of entries.
+        """
         if not call.patterns:
             return kind
         if kind in self._by_pattern:
@@ -605,8 +666,12 @@ class Jitted(Generic[P, R]):
         return exact if general is None else (kind, "capacities", general[1].capacities(call.counts))
 
     def _traced(self, call: _Given, kind: Key, key: Key) -> tuple[_Entry, Any]:
-        """A trace, and its key: for any patterns like those of the arguments where the function does not
-        depend on where their entries are."""
+        """New entry for a call, and its key.
+
+        The entry is for any patterns with these numbers of entries, unless the function depends on positions
+        of entries. Side effects: notes kinds of arguments that need exact patterns, and traces for any number
+        of entries.
+        """
         trace = functools.partial(_Entry, self._function, self._name, call, self._native)
         if call.patterns and kind not in self._by_pattern:
             general = self._any_count.pop(kind, None)
@@ -640,7 +705,9 @@ class Jitted(Generic[P, R]):
         return f"<{self._name}: {self.cache_size} traces>"
 
     def __reduce__(self) -> str:
-        """Pickled by the name that its module has it under, as functions are; a copy is itself."""
+        """Qualified name to pickle the function by: the name in its module under which it is found, if there
+        is one.
+        """
         module = sys.modules.get(self.__module__)
         names = (name for name, value in vars(module).items() if value is self) if module else ()
         return next(iter(names), getattr(self, "__qualname__", self._name))

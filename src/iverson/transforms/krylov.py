@@ -121,7 +121,7 @@ class LinearOperator:
 
 
 def _on_numbers(operator: LinearOperator) -> Any:
-    """SciPy's LinearOperator with the same products."""
+    """SciPy LinearOperator that multiplies NumPy vectors as ``operator`` multiplies tensors."""
     from scipy.sparse.linalg import LinearOperator as SciPys
 
     return SciPys(operator.shape, _numbers(lambda v: operator @ v), dtype=operator.dtype)
@@ -136,7 +136,11 @@ def _numbers(product: Callable[[Tensor], Tensor]) -> Any:
 
 
 def _preconditioner(m: Any, operation: str, shape: Shape) -> Any:
-    """M as the kernels take it: None, a name, or functions of NumPy's vectors."""
+    """Preconditioner ``m`` in the form that kernels take: None, a name, or a `Preconditioner` on NumPy
+    vectors.
+
+    shape : the shape of the matrix of the system; raises ShapeError if ``m`` has another.
+    """
     if m is None or isinstance(m, str):
         if m is not None:
             check_choice(m, ("jacobi", "ilu"), operation, "M")
@@ -178,7 +182,10 @@ def _solved(
     maxiter: SupportsIndex | None,
     m: PreconditionerLike,
 ) -> Any:
-    """x with A x = b, from the entries of A or, for a LinearOperator, from its products."""
+    """Solution x of A x = b by ``method``; for a LinearOperator, only products with A are used.
+
+    method : name of the method; "gmres(k)" keeps k vectors. m : the preconditioner.
+    """
     name = method.partition("(")[0]
     a = a if isinstance(a, LinearOperator) else as_inexact(a, name, "a")
     b = as_inexact(as_plain(b, name, "b") if isinstance(a, LinearOperator) else b, name, "b")
@@ -233,6 +240,10 @@ def _from_zero(a: Tensor | LinearOperator, b: Tensor, options: Params) -> Any:
 
 
 def _by_products(a: LinearOperator, b: Tensor, options: Params) -> Any:
+    """Solution of A x = b for one vector b and a LinearOperator, which can be differentiated.
+
+    The pullback solves with the transpose of A by the same method.
+    """
     if isinstance(options["m"], str):
         raise ArgumentError(
             options["method"].partition("(")[0],
@@ -414,6 +425,10 @@ def lobpcg(a: ArrayLike | LinearOperator, /, k: SupportsIndex = 1, *, largest: b
 
 
 def _pairs(name: str, a: ArrayLike | LinearOperator, k: SupportsIndex, which: str, method: str) -> EighResult:
+    """Eigenvalues, increasing, and eigenvectors of a matrix or a LinearOperator, which must be real.
+
+    name : the public function, for errors. method : the solver.
+    """
     check_choice(which, ("LA", "SA", "LM"), name, "which")
     a = a if isinstance(a, LinearOperator) else as_inexact(a, name, "a")
     if len(a.shape) < 2 or a.shape[-2] != a.shape[-1]:
@@ -434,9 +449,10 @@ def _pairs(name: str, a: ArrayLike | LinearOperator, k: SupportsIndex, which: st
 
 
 def _pair_by_products(a: LinearOperator, w: NDArray, v: NDArray) -> Any:
-    """An eigenvector and then its eigenvalue, as the solution of (A v - w v, (1 - v^T v) / 2) = 0.
+    """An eigenvector followed by its eigenvalue, in one vector that can be differentiated through.
 
-    The Jacobian of that is symmetric.
+    It is the solution (v, w) of (A v - w v, (1 - v^T v) / 2) = 0, whose Jacobian is symmetric.
+    w, v : the eigenvalue and the eigenvector, as numbers.
     """
     n = a.shape[-1]
 

@@ -36,10 +36,12 @@ _SPECIAL = 4
 
 @dataclass(frozen=True, eq=False)
 class General:
-    """A program that takes numbers and arrays as inputs.
+    """Program that takes some numbers and arrays of a trace as inputs, so that it serves many traces.
 
-    template : of the trace that it was made of. at : for each number of it that is an input, the position
-    that stands for all that are always equal. arrays : positions of the arrays that are inputs.
+    template : the template of the trace from which the program was made.
+    at : for each number of this trace that is an input, the position of the number that represents it:
+        numbers that are always equal share an input.
+    arrays : positions of the arrays that are inputs.
     inputs : the position and dtype of each number that the program takes.
     """
 
@@ -63,13 +65,17 @@ class General:
         )
 
     def handles(self, template: Template) -> list[Any]:
-        """The inputs behind the arguments of a call, for a trace that the program serves."""
+        """Handles of the numbers and arrays that follow the arguments as inputs, with the values that
+        ``template`` has.
+        """
         numbers = _rounded(template, self.inputs) or ()
         return [make_handle(x) for x in (*numbers, *(template.arrays[k] for k in sorted(self.arrays)))]
 
 
 def _rounded(template: Template, inputs: Sequence[Input]) -> list[np.ndarray[Any, Any]] | None:
-    """Arrays of the numbers of a trace that are inputs; None where one is out of the bounds of its dtype."""
+    """Arrays with the numbers of a trace that are inputs, in their dtypes; None if one overflows its
+    dtype.
+    """
     try:
         with np.errstate(over="ignore"):
             return [np.asarray(template.numbers[k], dtype) for k, dtype in inputs]
@@ -78,9 +84,11 @@ def _rounded(template: Template, inputs: Sequence[Input]) -> list[np.ndarray[Any
 
 
 class AnyNumber:
-    """The general programs for arguments of a kind, and the last special ones while these are kept.
+    """General programs for arguments of one kind, and the last special programs, as long as others keep
+    these.
 
-    is_full : True if a trace was compiled that one more general program would have served.
+    A special program is compiled for the numbers of one trace.
+    is_full : True if a trace had to be compiled because there were already `MOST` general programs.
     """
 
     def __init__(self) -> None:
@@ -91,7 +99,8 @@ class AnyNumber:
         self._symbols: Sequence[tuple[int, PatternSymbol]] = ()
 
     def serving(self, compiled: Compiled, values: Sequence[Held]) -> tuple[Compiled, list[Any]] | None:
-        """A general program for a trace, and its further inputs; None if the trace must be compiled itself.
+        """General program that runs a trace, and handles of its further inputs; None if the trace must be
+        compiled itself.
 
         compiled : the program of the trace, which was not run yet. values : the values of its inputs.
         """
@@ -121,7 +130,11 @@ class AnyNumber:
         return general.compiled, inside
 
     def _on_first_symbols(self, graph: Graph, values: Sequence[Held]) -> Graph:
-        """A graph with the symbols of the first trace in place of its own, where these are alike."""
+        """Graph with the pattern symbols of the first trace in place of its own, so that the two can be
+        compared.
+
+        ``graph`` is returned unchanged if the symbols of the two are not of the same kinds.
+        """
         symbols = inputs_on_symbols(graph)
         kinds = [
             [(k, s.layout, s.shape, s.extents, s.capacity) for k, s in x] for x in (symbols, self._symbols)
@@ -139,7 +152,13 @@ class AnyNumber:
     def _general(
         self, compiled: Compiled, graph: Graph, template: Template, other: Template
     ) -> General | None:
-        """A program for two traces that are alike, and for all traces that an earlier program serves."""
+        """General program for two traces that are alike, with all values that differ between them as inputs.
+
+        It serves also the traces of an earlier program that ``other`` is the template of. The result is None
+        if the values cannot be inputs.
+        graph : the graph of the new trace. template : the template of ``graph``. other : that of the other
+            trace.
+        """
         numbers, arrays = template.differences(other)
         apart: Mapping[int, int] = {}
         for program in self.programs:

@@ -29,9 +29,11 @@ from iverson.ops.rules.batching import Examples
 
 @dataclass(frozen=True, eq=False)
 class External:
-    """A function of arrays that gives a tuple of arrays, of which this is known.
+    """Python function of NumPy arrays that an op calls; it returns a tuple of arrays.
 
-    size : the number of examples, along the first axis of all operands and results; None for one.
+    avals : shape and dtype of each result, for one example.
+    size : the number of examples along the first axis of all operands and results; None if there is no such
+        axis.
     """
 
     function: Callable[..., Sequence[Any]]
@@ -39,7 +41,9 @@ class External:
     size: int | None = None
 
     def __call__(self, *arrays: NDArray) -> tuple[Any, ...]:
-        """The results, checked."""
+        """Results of the function as arrays of the shapes and dtypes in ``avals``; example by example in a
+        batch.
+        """
         if self.size is not None:
             rows = [self.one(*(x[k] for x in arrays)) for k in range(self.size)]
             return tuple(map(np.stack, zip(*rows, strict=True)))
@@ -53,7 +57,7 @@ class External:
         )
 
     def known(self) -> tuple[Aval, ...]:
-        """Avals of the results."""
+        """Shapes and dtypes of the results, with the axis of examples if there is one."""
         if self.size is None:
             return self.avals
         return tuple([Aval((self.size, *a.shape), a.dtype) for a in self.avals])

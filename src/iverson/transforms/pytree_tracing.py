@@ -27,7 +27,10 @@ _TIMES = 4
 
 
 def differentiates(handles: Sequence[Handle]) -> bool:
-    """True if a derivative may read what a function does with entries that an argument does not store."""
+    """Return True if a derivative may need the entries of an argument that its layout does not store.
+
+    This is the case if an argument is tracked and stored sparsely, and derivatives are recorded.
+    """
     return is_grad_enabled() and any(is_tracked(x) and is_stored(value_of(x)) for x in handles)
 
 
@@ -91,9 +94,12 @@ class TracedFunction:
         outside_tensors: Sequence[Handle],
         last: bool,
     ) -> list[Any]:
-        """Trace with these tensors from outside as inputs; return further tensors that must be inputs, too.
+        """Trace the function with ``outside_tensors`` as inputs, and set the attributes from the trace.
 
-        last : True in the last attempt: other written tensors were created by the function, and outlive it.
+        Returns further tensors from outside that must be inputs too (the function writes them): the caller
+        traces again. An empty list means that the trace is complete.
+        last : True in the last attempt: tensors that are still new in each trace were created by the
+            function, and outlive it.
         """
         with Trace(name, **self._how) as level, recording(True):
             cells: TraceCells | None = level.cells
@@ -136,7 +142,9 @@ class TracedFunction:
     def _outputs(
         self, function: Function, arguments: tuple[tuple[object, ...], dict[str, object]]
     ) -> list[Any]:
-        """Handles of the function's results, which are not the user's."""
+        """Call the function; return new handles for the tensors in its result, and set ``structure`` and
+        ``leaves``.
+        """
         args, kwargs = arguments
         leaves, self.structure = opened(function(*args, **kwargs))
         leaves = self._results(leaves)
@@ -146,7 +154,9 @@ class TracedFunction:
         return [alias(with_numbers(unwrap(x))) for x in leaves if isinstance(x, Operand)]
 
     def _packing(self, leaves: Sequence[object]) -> Callable[[Sequence[Any]], Any] | None:
-        """Function that packs results in one call if they are tensors without semantics; else None."""
+        """Function that makes the result from handles in one call, if all leaves are tensors without
+        wrappers; else None.
+        """
         if any(semantics is not None or not is_tensor for semantics, is_tensor in self.leaves):
             return None
         tree = unflatten(self.structure, leaves)
@@ -158,7 +168,9 @@ class TracedFunction:
 
     @property
     def own(self) -> int:
-        """Number of the outputs that are the function's results."""
+        """Number of the first outputs of the graph that are results of the function; new values of tensors
+        follow.
+        """
         return sum(is_tensor for _, is_tensor in self.leaves)
 
     def holds(self) -> bool:
@@ -175,11 +187,16 @@ class TracedFunction:
 
     @property
     def steps(self) -> bool:
-        """True if the function changes leaves: then the result of a call is not recorded."""
+        """True if the function writes a leaf (a parameter, for example): a call is then run without
+        recording.
+        """
         return any(isinstance(cell, TensorCell) and cell.is_leaf for cell, _ in self.put)
 
     def donated(self) -> dict[int, int]:
-        """Inputs that do not exist any more after a call, each with the output that takes its place."""
+        """Map from each input whose old value a call replaces to the output with the new value, as numbers.
+
+        These are arguments and captured tensors that the function writes; their buffers may be reused.
+        """
         argument_count = len(self.graph.inputs) - len(self.captured)
         first = self.own
         output_of = {k: first + n for n, k in enumerate(self.written)}
@@ -203,7 +220,7 @@ class TracedFunction:
         return [*handles, *self.inputs()]
 
     def packed(self, handles: Sequence[Handle]) -> Any:
-        """The result, from handles for its tensors."""
+        """Result of the function, as the user gets it, from ``handles`` for the tensors in it."""
         if self._pack is not None:
             return self._pack(handles)
         iterator = iter(handles)

@@ -23,7 +23,7 @@ ArgumentTexts = dict[str, tuple[str, ...]]
 def argument_texts(
     function: Callable[..., Leaf], args: Sequence[Leaf], kwargs: Mapping[str, Leaf]
 ) -> ArgumentTexts:
-    """Text of each argument by name: the facts of its leaves that a trace relies on."""
+    """Map from the name of each argument to texts of its leaves, with the facts that a trace relies on."""
     try:
         declared = inspect.signature(function).parameters.values()
         names = [p.name for p in declared if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -36,7 +36,11 @@ def argument_texts(
 
 
 def _text(leaf: Leaf, name: str, at: dict[int, str]) -> str:
-    """A leaf of an argument. at : the arguments that have each tensor, by its identity."""
+    """Text of a leaf of the argument ``name``: layout, dtype and shape of a tensor, or a Python value.
+
+    at : the name of the argument in which each tensor occurred first, by its identity; tensors are added to
+        it.
+    """
     if isinstance(leaf, Operand):
         if at.setdefault(id(leaf), name) != name:
             return f"the tensor in {at[id(leaf)]}"
@@ -49,7 +53,7 @@ def _text(leaf: Leaf, name: str, at: dict[int, str]) -> str:
 
 
 def difference(before: ArgumentTexts, now: ArgumentTexts) -> str:
-    """The first difference, as a text."""
+    """Text that names the first argument whose leaves differ between two calls, and the difference."""
     different = [name for name in now if before.get(name) != now[name]]
     if not different:
         return "something that it reads from outside has changed"

@@ -25,7 +25,9 @@ class _Dataclass(Protocol):
 
 
 class _Unknown:
-    """No function returns it: only the result of a function without annotations, Any, fits it."""
+    """Type that no function returns: only a result of type Any, of a function without annotations, matches
+    it.
+    """
 
 
 _Tree: TypeAlias = Array | Mapping[Any, Any] | list[Any] | tuple[Any, ...] | _Dataclass

@@ -57,8 +57,9 @@ _PLAIN = frozenset((Tensor, tuple, list, dict, int, float, str))
 
 
 def flatten(tree: Any, *, none_is_leaf: bool = False, namespace: str = "") -> tuple[list[Any], Any]:
-    """The leaves of a pytree and its structure. A wrapper is a leaf; None is a node without leaves, unless
-    ``none_is_leaf``."""
+    """Leaves of a pytree and its structure. A wrapper is a leaf; None is a node without leaves, unless
+    ``none_is_leaf``.
+    """
     import optree
 
     how: Any = {"none_is_leaf": none_is_leaf, "namespace": namespace}
@@ -76,10 +77,12 @@ def flatten(tree: Any, *, none_is_leaf: bool = False, namespace: str = "") -> tu
 
 
 def flatten_exactly(tree: Any) -> tuple[list[Any], Any, Any]:
-    """The leaves of a pytree in the order of its dictionaries, its structure, and that as part of a key.
+    """Leaves of a pytree, its structure, and a hashable key that equals only the key of exactly the same
+    structure.
 
-    optree sorts the keys of dictionaries, and takes structures for equal whose keys or fields are:
-    ``{1: x}`` and ``{True: x}``.
+    Leaves are in the order in which dictionaries have their items, which optree would sort. Structures are
+    equal for optree if their keys are equal, such as those of ``{1: x}`` and ``{True: x}``; their keys here
+    differ.
     """
     import optree
 
@@ -100,7 +103,10 @@ def flatten_exactly(tree: Any) -> tuple[list[Any], Any, Any]:
 
 
 def _is_of_names(data: Any) -> bool:
-    """True if the data of a node, its keys or fields, are names or types: equal only if they are the same."""
+    """Return True if the data of a node (its keys or fields) are names or types.
+
+    Such data are equal only if they are the same, so that the structure itself can serve as a key.
+    """
     if type(data) is list:
         return all(map(_is_of_names, data))
     return data is None or type(data) is str or isinstance(data, type)
@@ -112,7 +118,7 @@ _IN_ORDER = "iverson, in order"
 
 @functools.cache
 def _keep_order() -> None:
-    """Enter that rule into optree, for as long as the process lives."""
+    """Make optree keep the order of dictionaries in the namespace `_IN_ORDER`, until the process ends."""
     import optree
 
     block = optree.dict_insertion_ordered(True, namespace=_IN_ORDER)
@@ -125,8 +131,11 @@ _OF_NAMES: set[Any] = set()
 
 
 def opened(tree: Any, *, masks: bool = False) -> tuple[list[Any], Any]:
-    """Leaves and structure of a tree that enters or leaves a trace; see `flatten`. Masks that are computed
-    there, or all masks, are leaves."""
+    """Leaves and structure of a tree that enters or leaves a trace; see `flatten`.
+
+    A masked tensor gives two leaves, its entries and its mask, if the mask is computed in a trace or if
+    ``masks`` is True.
+    """
     leaves, structure = flatten(tree)
     if any_computed(leaves) or (masks and any(map(is_wrapper, leaves))):
         import optree
@@ -138,7 +147,7 @@ def opened(tree: Any, *, masks: bool = False) -> tuple[list[Any], Any]:
 
 
 class _Opened:
-    """A masked tensor as a node of a tree, with its entries and its mask as leaves."""
+    """Node of a tree that stands for a masked tensor and has two leaves, the entries and the mask."""
 
     def __init__(self, masked: MaskedTensor) -> None:
         self.masked = masked
@@ -171,7 +180,7 @@ def is_wrapper(x: Any) -> bool:
 
 
 def wrapped(operands: Sequence[Operand], handles: Sequence[Handle]) -> list[Any]:
-    """Plain handles with the semantics of the operands they belong to."""
+    """Tensors with the values of ``handles``, each with the wrapper that the operand at its position has."""
     return list(map(rewrap, operands, handles))
 
 
@@ -235,7 +244,9 @@ def fresh(leaves: list[Handle], operation: str, argument: str) -> list[Any]:
 
 
 def arguments(variables: list[Handle]) -> list[Any]:
-    """The variables as a function gets them: handles of its own, to rebind or to read ``.grad`` of."""
+    """Handles of the variables to pass to the user's function, which may rebind them or read their
+    ``.grad``.
+    """
     handles = list(map(alias, variables))
     for x in handles:
         hold_gradient(x)
@@ -250,7 +261,10 @@ def match(
     operation: str,
     argument: str,
 ) -> list[Any]:
-    """Plain handles of the leaves, checked to have the structure and shapes of others."""
+    """Plain handles of ``leaves``, after a check that they have the structure and shapes of another tree.
+
+    like, like_structure : leaves and structure of that tree. operation, argument : names for messages.
+    """
     if structure != like_structure:
         raise ArgumentError(
             operation, argument, got=f"a tree {structure}", expected=f"a tree {like_structure}"
@@ -270,12 +284,15 @@ def match(
 
 
 def handed_out(leaves: Sequence[Tree], recorded: bool) -> list[Any]:
-    """The leaves as handles of their receiver's own, with their history only where it is asked for."""
+    """Leaves as new handles for the caller; without their history if ``recorded`` is False."""
     handle_for = alias if recorded else untracked
     return [rewrap(x, handle_for(unwrap(x))) if isinstance(x, Operand) else x for x in leaves]
 
 
 def as_named(function: Function) -> Callable[[Function], Function]:
-    """Gives a function made of another one its name, so that it is pickled where it decorates, and its
-    signature; through ``__wrapped__`` a trace sees what the other one reads."""
+    """Decorator that gives a function made from ``function`` its name, module and signature.
+
+    So the new function can be pickled if it decorates the old one. Through ``__wrapped__`` a trace sees which
+    variables the old one reads.
+    """
     return functools.wraps(function, updated=())

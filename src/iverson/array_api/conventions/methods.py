@@ -35,7 +35,9 @@ def variadic_method(function: Function) -> Function:
 
 
 def tensor_method(function: Function) -> Function:
-    """Make a function a method of `Tensor` alone: what only sparse tensors have, or what gives one."""
+    """Make a function a method of `Tensor` alone, for functions of sparse tensors only or that always return
+    a Tensor.
+    """
     setattr(Tensor, function.__name__, function)
     return function
 

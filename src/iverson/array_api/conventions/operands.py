@@ -37,14 +37,19 @@ _KINDS = {"b": "bool", "i": "integer", "u": "unsigned integer", "f": "real float
 
 
 def named(function: Function, name: str, doc: str) -> Function:
-    """A function that a factory made, with the name and docstring it is public under."""
+    """The ``function``, which a factory made, with the name and the docstring of its public use, and checked
+    arguments.
+    """
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return checked(function)
 
 
 def check_entries(operation: str, *xs: Array | ArrayLike, decides: str, remedy: str) -> None:
-    """Before a function reads entries: raises GraphError where they are not known, in a trace or a batch."""
+    """Raise GraphError if entries that a function is about to read are not known, in a trace or a batch.
+
+    decides : what the entries decide, in words, for the message.
+    """
     for x in xs:
         if not has_entries(unwrap(x)):
             where = user_call()
@@ -68,10 +73,10 @@ def check_range(
     nan: bool = False,
     remedy: str = "",
 ) -> None:
-    """Raises ArgumentError for entries outside of [low, high], as far as entries are known.
+    """Raise ArgumentError if an entry is outside of [low, high]; nothing is checked if entries are not known.
 
-    above : whether ``low`` itself is outside.
-    nan : whether nan may be among them.
+    above : True if ``low`` itself is not allowed.
+    nan : True if nan is allowed.
     """
     plain = unwrap(x) if isinstance(x, Operand) else x
     if not has_entries(plain):
@@ -95,7 +100,10 @@ def check_range(
 
 
 def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
-    """A handle for a Tensor, NumPy array or Python scalar; raises ArgumentTypeError for anything else."""
+    """Handle for a Tensor, NumPy array or Python scalar; raises ArgumentTypeError for anything else.
+
+    A Tensor or a masked tensor is returned as it is.
+    """
     operand: Any = x
     make: Callable[[Any], Any] = asarray
     if isinstance(x, Operand):
@@ -114,7 +122,7 @@ def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
 
 
 def as_plain(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
-    """See `as_operand`; raises ArgumentTypeError for an operand of which some entries do not exist."""
+    """Handle for an operand, as from `as_operand`; raises ArgumentTypeError for a masked tensor."""
     operand = as_operand(x, operation, argument)
     if isinstance(operand, Wrapper):
         raise ArgumentTypeError(
@@ -128,14 +136,19 @@ def as_plain(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
 
 
 def as_weak(x: Any, operation: str, argument: str = "x") -> Any:
-    """See `as_operand`; a Python scalar stays a scalar, so that it takes the dtype of the other operand."""
+    """Handle for an operand, as from `as_operand`, but a Python scalar is returned as it is.
+
+    Such a scalar then takes the dtype of the other operand.
+    """
     return x if type(x) in SCALARS else as_operand(x, operation, argument)
 
 
 def as_operands(
     xs: Sequence[Array | ArrayLike] | Array | NDArray, operation: str, argument: str = "arrays"
 ) -> list[Any]:
-    """A non-empty sequence of arrays (or one array, taken along its first axis) as handles."""
+    """List of handles, from a non-empty sequence of arrays or from the slices of one array along its first
+    axis.
+    """
     if type(xs) not in (list, tuple) and (
         isinstance(xs, Operand) or not isinstance(xs, Sequence | np.ndarray)
     ):
@@ -160,12 +173,12 @@ def check_kind(x: Any, kinds: str, operation: str, argument: str = "x", remedy: 
 
 
 def cast(x: Shaped, dtype: DType) -> Any:
-    """The handle with entries of ``dtype``: itself where they are already."""
+    """The handle ``x`` with entries of ``dtype``; ``x`` itself if it has this dtype."""
     return x if x.dtype == dtype else F.astype(x, dtype=dtype)
 
 
 def in_common(xs: Sequence[Array], composed: Callable[[list[Array]], A]) -> Any:
-    """Call ``composed``, which multiplies operands in pairs, with all of them in their common dtype.
+    """Result of ``composed``, which multiplies operands in pairs, on all operands in their common dtype.
 
     So no product has a narrower dtype, whatever the order. Three or more operands of half precision are
     multiplied in single precision, and the result is rounded once.
@@ -176,20 +189,26 @@ def in_common(xs: Sequence[Array], composed: Callable[[list[Array]], A]) -> Any:
 
 
 def as_inexact(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
-    """A floating operand: integers and bools become the default float."""
+    """Handle for an operand with a floating or complex dtype: integers and bools become the default float."""
     x = as_operand(x, operation, argument)
     return cast(x, dtypes.to_inexact(x.dtype))
 
 
 def as_real(x: A | ArrayLike, operation: str, argument: str = "x", kinds: str = "f") -> A:
-    """See `as_inexact`; all entries must exist, and the kind of the dtype must be among ``kinds``."""
+    """Plain floating operand; raises if it is masked, or if its dtype's kind is not in ``kinds``.
+
+    By default only real dtypes are allowed ("f"); "fc" allows complex ones, too.
+    """
     operand = as_inexact(as_plain(x, operation, argument), operation, argument)
     check_kind(operand, kinds, operation, argument)
     return operand
 
 
 def by_columns(solved: Callable[[Any], Any], b: Array) -> Any:
-    """A function of matrices ``b``, or of a vector, which is then a column of one and of the result."""
+    """Result of ``solved``, a function of matrices, for ``b``, which may be a vector.
+
+    A vector is passed as a matrix of one column, and the column of the result is returned as a vector.
+    """
     if b.ndim != 1:
         return solved(b)
     columns = solved(F.expand_dims(b, axis=(1,)))
@@ -197,10 +216,10 @@ def by_columns(solved: Callable[[Any], Any], b: Array) -> Any:
 
 
 def in_single(function: Function) -> Function:
-    """A composition of ops, whose operands in half precision come to it in float32.
+    """Decorator for a composition of ops: operands in half precision are passed to it in float32.
 
-    Its result is rounded once, as that of one op is: to what those operands promote to, unless another one or
-    ``dtype`` decides on something else.
+    The result is rounded once, as that of one op is, to what those operands promote to. It is not rounded if
+    ``dtype`` is passed, another operand is float32, or the result is not float32.
     """
 
     @wraps(function)
@@ -227,12 +246,12 @@ def _in_single(x: Any) -> Any:
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
-    """A list or tuple as a tuple; anything else as a tuple of one."""
+    """Tuple of the items of a list or tuple; a tuple with ``value`` alone for anything else."""
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
 def given_dtype(dtype: DTypeLike | None, default: DType, operation: str) -> Any:
-    """The dtype asked for, or the default where none was."""
+    """The dtype that ``dtype`` names, or ``default`` if it is None."""
     return default if dtype is None else dtypes.as_dtype(dtype, operation)
 
 
@@ -243,8 +262,8 @@ def check_device(device: str | None, operation: str) -> None:
 
 @singledispatch
 def addresses_of(x: Array) -> Any:
-    """The row-major addresses of the entries that a handle holds as a vector; None where all entries exist.
+    """Row-major addresses of the entries that a handle has as a vector; None if all entries exist.
 
-    Kinds of operands of which some do not register theirs.
+    Types of operands with entries that do not exist register functions of their own.
     """
     return None

@@ -76,11 +76,14 @@ Body = Callable[[Any, Any], Any]
 
 
 def _made(array: NDArray | Sparse, requires_grad: bool) -> Any:
+    """New tensor of a value, marked as created by this call; a leaf if ``requires_grad``."""
     return created(Tensor(array).requires_grad_() if requires_grad else Tensor(array))
 
 
 def _allocated(name: str, shape: Shape, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """``make(*args)``; where memory does not suffice, the error is that of the function the user called."""
+    """Result of ``make(*args)``; raises OutOfMemoryError, with the user's function ``name``, if memory does
+    not suffice.
+    """
     try:
         return make(*args, **options)
     except MemoryError as error:
@@ -105,7 +108,10 @@ def _ones(shape: Shape, dtype: DType) -> Any:
 def _shaped(
     name: str, body: Body, shape: ShapeLike, dtype: DTypeLike | None, device: Device, requires_grad: bool
 ) -> Any:
-    """An array of a shape, made by ``body(shape, dtype)``."""
+    """New tensor of a shape, whose array ``body(shape, dtype)`` makes.
+
+    name : the public function, for errors. dtype : None for the default float.
+    """
     check_device(device, name)
     entry_dtype = given_dtype(dtype, dtypes.default_float, name)
     shape = check_storable(as_shape(shape, name), entry_dtype, name)
@@ -113,7 +119,10 @@ def _shaped(
 
 
 def _settled(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a new array; raises PatternRead for extents that stand for any, which it would not say."""
+    """The ``shape`` for a new array; raises PatternRead if an extent stands for any number of entries.
+
+    The new array would not show that its extent depends on that number.
+    """
     if StandIn in map(type, shape):
         raise PatternRead
     return shape
@@ -122,7 +131,10 @@ def _settled(shape: tuple[int, ...]) -> tuple[int, ...]:
 def _shaped_like(
     name: str, body: Body, x: Any, dtype: DTypeLike | None, device: Device, requires_grad: bool
 ) -> Any:
-    """An array of x's shape and dtype, made by ``body(shape, dtype)``; of a wrapper, with its semantics."""
+    """New tensor of the shape of ``x``, whose array ``body(shape, dtype)`` makes.
+
+    A wrapper gives a wrapper with the same mask. `zeros_like` of a sparse tensor is sparse.
+    """
     check_device(device, name)
     x = with_numbers(as_operand(x, name))
     if isinstance(x, Wrapper):
@@ -216,7 +228,7 @@ def zeros_like(
 
 
 def zero_of(x: Array) -> Any:
-    """0 wherever x has an entry: a number, or of a tensor some of whose entries do not exist one like it."""
+    """Zero wherever ``x`` has an entry: the number 0.0, or a masked tensor of zeros if ``x`` is masked."""
     make: Any = zeros_like
     return make(x) if isinstance(x, Wrapper) else 0.0
 
@@ -260,6 +272,7 @@ def empty_like(
 
 
 def _dtype_of_scalar(value: Array | ArrayLike, operation: str, argument: str) -> Any:
+    """Default dtype for a Python scalar by its type; raises ArgumentTypeError for anything else."""
     kinds = {bool: dtypes.bool, int: dtypes.default_int, float: dtypes.default_float}
     kinds[complex] = dtypes.default_complex
     if type(value) not in kinds:
@@ -346,7 +359,7 @@ def full_like(
 
 
 def _scalar_array(value: Array | ArrayLike, name: str) -> Any:
-    """An array of rank 0 to fill with."""
+    """Handle of rank 0 with the entry to fill an array with; raises ShapeError for another rank."""
     value = as_operand(value, name, "fill_value")
     if value.ndim:
         raise ShapeError(name, "fill_value", got=f"shape {value.shape}", expected="a number or rank 0")
@@ -354,7 +367,9 @@ def _scalar_array(value: Array | ArrayLike, name: str) -> Any:
 
 
 def _broadcast(value: Array, shape: Shape, dtype: DType, requires_grad: bool, name: str) -> Any:
-    """An array of rank 0 as every entry of a shape, in a dtype."""
+    """Array of ``shape`` and ``dtype`` with ``value``, of rank 0, as each entry; differentiable in
+    ``value``.
+    """
     check_storable(shape, dtype, name)
     if not _fits(value.dtype, dtype):
         raise ArgumentError(
@@ -365,6 +380,7 @@ def _broadcast(value: Array, shape: Shape, dtype: DType, requires_grad: bool, na
 
 
 def _fits(value_dtype: DType, dtype: DType) -> bool:
+    """Return True if entries of ``value_dtype`` may fill an array of ``dtype``."""
     return bool(dtypes.can_cast(value_dtype, dtype, "same_kind")) or (
         value_dtype.kind in "bi" and dtype.kind in "iufcV"
     )
@@ -471,7 +487,9 @@ def _between(
     dtype: DTypeLike | None,
     requires_grad: bool,
 ) -> Any:
-    """`linspace` of arrays."""
+    """Result of `linspace` for ends of which at least one is an array; the arguments are those of
+    `linspace`.
+    """
     ends = [as_weak(x, "linspace", argument) for x, argument in ((start, "start"), (stop, "stop"))]
     common_dtype = dtypes.to_inexact(dtypes.result_type(*ends))
     ends = [cast(as_operand(x, "linspace"), common_dtype) for x in ends]
@@ -555,7 +573,7 @@ def diag(v: A | ArrayLike, /, *, k: SupportsIndex = 0, layout: Layout = "strided
 
 
 def _diagonal_pattern(shape: tuple[int, ...], offset: int) -> CooPattern:
-    """The entries of a diagonal of a matrix."""
+    """COO pattern of the ``offset``-th diagonal of a matrix of ``shape``."""
     rows, columns = shape
     length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
     along = np.arange(length, dtype=index_dtype(*shape))

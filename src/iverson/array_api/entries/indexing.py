@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 
 def positions(indices: Array | ArrayLike, extent: int, operation: str, argument: str = "indices") -> Any:
-    """Integer positions on an axis, negative ones counted from its end: an array, or a handle of a level.
+    """Checked integer positions on an axis of ``extent``, negative ones converted: a NumPy array, or a traced
+    handle.
 
-    Raises DTypeError unless they are integers, IndexingError outside the axis.
+    Raises DTypeError unless they are integers, IndexingError outside the axis (for a handle, when the graph
+    runs).
     """
     operand = as_operand(indices, operation, argument)
     plain = as_index(operand)
@@ -109,7 +111,10 @@ def take_along_axis(x: A | ArrayLike, indices: A | ArrayLike, /, *, axis: Axis =
 
 
 def _take_at_held(x: Array, indices: Any, k: int) -> Any:
-    """x at the positions that exist, masked as the indices are."""
+    """Entries of ``x`` at the specified positions in ``indices``, a masked tensor; the result has its mask.
+
+    k : the axis that the positions are on.
+    """
     entries = unwrap(indices)
     if not has_entries(entries) and entries.shape == (indices.size,):  # it may not be known which exist
         entries = F.reshape(zero_filled(indices), shape=entries.shape)
@@ -151,7 +156,7 @@ def nonzero(x: Array | ArrayLike, /) -> tuple[Tensor, ...]:
 
 
 def flat_take(x: Array | ArrayLike, addresses: NDArray, operation: str) -> Any:
-    """Entries of the flattened array at checked positions."""
+    """Entries of ``x``, flattened, at ``addresses``, which were checked before."""
     return F.gather(as_vector(x, operation), addresses, axes=(0,))
 
 

@@ -131,7 +131,9 @@ def array_split(x: A | ArrayLike, sections: SupportsIndex, /, *, axis: Axis = 0)
 
 
 def _cut(shape: Shape, axis: int, start: int, stop: int) -> tuple[slice, ...]:
-    """The basic key of a range of one axis, which may be empty."""
+    """Basic key for the range from ``start`` to ``stop`` of one axis, which may be empty, and all of the
+    other axes.
+    """
     part = slice(start, stop, 1) if stop > start else slice(0, 0, 1)
     return tuple(part if k == axis else slice(0, n, 1) for k, n in enumerate(shape))
 
@@ -160,12 +162,18 @@ def tile(x: A | ArrayLike, repetitions: ShapeLike, /) -> A:
 
 
 def _check_spread(x: Any, times: Shape, folded: Shape, operation: str, argument: str) -> None:
-    """Raises ShapeError where no memory holds what is stored of the result."""
+    """Raise ShapeError if the entries that are stored of a repeated array cannot fit into memory.
+
+    times : the numbers of repetitions. folded : the shape of the result.
+    """
     check_storable(folded if x.layout == "strided" else times, x.dtype, operation, argument)
 
 
 def _spread(x: Array, spread: Shape, wide: Shape, folded: Shape) -> Any:
-    """x with axes of extent 1 put in, those axes repeated, and all folded to the result's axes."""
+    """Array ``x`` with axes of extent 1 put in, repeated along these, and then reshaped to ``folded``.
+
+    spread : the shape with the new axes. wide : the same with their numbers of repetitions.
+    """
     return F.reshape(F.broadcast_to(F.reshape(x, shape=spread), shape=wide), shape=folded)
 
 
@@ -193,6 +201,7 @@ def repeat(x: A | ArrayLike, repeats: ArrayLike | Sequence[int], /, *, axis: Axi
 
 
 def _counts(repeats: Any, n: int) -> np.ndarray[Any, Any]:
+    """Checked numbers of repetitions as a NumPy array: one, or ``n`` of them."""
     if not isinstance(repeats, (list, tuple)):
         repeats = as_operand(repeats, "repeat", "repeats")
         check_entries(
@@ -213,7 +222,9 @@ def _counts(repeats: Any, n: int) -> np.ndarray[Any, Any]:
 
 
 def take_positions(x: Array | ArrayLike, positions: NDArray, axis: int) -> Any:
-    """x at checked integer positions of one axis; the positions' axes stand where that axis stood."""
+    """Slices of ``x`` at checked integer positions of one axis; the axes of ``positions`` take the place of
+    that axis.
+    """
     result = F.gather(x, positions, axes=(axis,))
     if axis == 0:
         return result

@@ -63,7 +63,7 @@ def _reshaped(x: Array, shape: Shape) -> Any:
 
 
 def as_vector(x: Array | ArrayLike, operation: str) -> Any:
-    """x as a vector."""
+    """Entries of ``x`` in row-major order as a vector; writes into it go into ``x``."""
     x = as_operand(x, operation)
     return x if x.ndim == 1 else _reshaped(x, (x.size,))
 

@@ -99,7 +99,7 @@ def searchsorted(
 
 
 def _explicit(x: Array | NDArray, operation: str) -> np.ndarray[Any, Any]:
-    """All entries as an array; warns with DensifyWarning where many of them are not stored."""
+    """All entries as a NumPy array; warns with DensifyWarning if many of them are not stored."""
     return to_strided(value_of(x), operation, quiet=False) if isinstance(x, Handle) else np.asarray(x)
 
 
@@ -129,7 +129,10 @@ FEW = 32
 
 
 def _is_in(x1: Array | complex, x2: Array | complex, common: DType, invert: bool) -> Any:
-    """`isin`, by comparisons: of the entries of x1, in a trace or a batch, a plain tensor."""
+    """Result of `isin` by comparisons of traced or batched values: a plain tensor of bools.
+
+    common : the dtype to compare in.
+    """
     masked: Any = x2 if isinstance(x2, Wrapper) else None
     there = None if masked is None else as_vector(masked.get_mask(), "isin")
     line = as_vector(_dense(x2, common), "isin")
@@ -146,7 +149,7 @@ def _is_in(x1: Array | complex, x2: Array | complex, common: DType, invert: bool
 
 
 def _dense(x: Array | complex, common: DType) -> Any:
-    """Dense entries of an operand in a dtype, with zeros for entries that do not exist."""
+    """Dense entries of an operand in the dtype ``common``, with zeros for entries that do not exist."""
     x = F.to_dense(zero_filled(x)) if hasattr(x, "dtype") else Tensor(np.asarray(x, common))
     return x if x.dtype == common else F.astype(x, dtype=common)
 
@@ -193,6 +196,10 @@ def unique_all(x: Array | ArrayLike, /, *, axis: Axis | None = None) -> UniqueAl
 
 
 def _unique(x: Array | ArrayLike, axis: Axis | None, equal_nan: bool) -> UniqueAll:
+    """Distinct entries of ``x``, or its distinct slices along ``axis``, with the fields of `unique_all`.
+
+    equal_nan : True to take all nan as one.
+    """
     x = as_operand(x, "unique_all")
     _check_known(x, "unique_all")
     if axis is not None:
@@ -265,7 +272,11 @@ def _unique_slices(array: Array, axis: Axis) -> UniqueAll:
 
 
 def _entries(x: Array | ArrayLike, operation: str) -> tuple[Any, Any]:
-    """The entries that exist, in row-major order; where not all do, their addresses in the order held."""
+    """Entries of ``x`` that exist, as a vector in row-major order, and their addresses.
+
+    The addresses are None if all entries exist; otherwise they are in the order in which the handle has its
+    entries, which may be another.
+    """
     x = as_operand(x, operation)
     addresses = addresses_of(x)
     if addresses is None:

@@ -59,12 +59,14 @@ def gather(x: A | ArrayLike, indices: A | ArrayLike, /, *, axis: Axis = -1) -> A
 
 
 def _first(x: Array, extents: tuple[int, ...]) -> Any:
-    """The first entries on each axis."""
+    """First entries of ``x`` on each axis, as many as ``extents`` says."""
     return x if x.shape == extents else F.index_basic(x, key=tuple(slice(0, n, 1) for n in extents))
 
 
 def _added(x: Array, values: Array | ArrayLike, operation: str) -> Any:
-    """Values to add to x, in x's dtype."""
+    """The ``values`` in the dtype of ``x``, to which they will be added; raises DTypeError if it cannot hold
+    them.
+    """
     values = as_plain(values, operation, "values")
     if dtypes.result_type(x, values) != x.dtype:
         raise DTypeError(
@@ -121,7 +123,10 @@ def scatter_add(
 def _along(
     x: Array | ArrayLike, indices: Array | ArrayLike, values: Array | ArrayLike, axis: Axis, operation: str
 ) -> tuple[Any, Any, Any]:
-    """x, the values for positions along an axis, and the index of all axes that says where these are."""
+    """Operands of a scatter along ``axis``: ``x``, the values, and index arrays for all axes of ``x``.
+
+    The values are broadcast to the shape of ``indices``. Raises ShapeError, DTypeError or IndexingError.
+    """
     x = as_plain(x, operation)
     k = normalize_axis(axis, x.ndim, operation)
     entries: Any = _added(x, values, operation)

@@ -26,7 +26,11 @@ Labels = tuple[Hashable, ...]
 
 
 def arrange(x: Array, labels: Labels, target: Labels) -> Any:
-    """x with its labelled axes in the wanted order, axes of extent 1 where it lacks a label."""
+    """Array ``x`` with its labelled axes in the order of ``target``, and axes of extent 1 for labels that it
+    lacks.
+
+    labels : a label for each axis of ``x``.
+    """
     have = [label for label in target if label in labels]
     order = tuple(labels.index(label) for label in have)
     if order != tuple(range(len(labels))):
@@ -36,7 +40,11 @@ def arrange(x: Array, labels: Labels, target: Labels) -> Any:
 
 
 def _grouped(x: Array, labels: Labels, groups: Sequence[Labels]) -> Any:
-    """x with its axes in the order of the groups, each group after the first folded to one axis."""
+    """Array ``x`` with its axes in the order of the groups; each group after the first is reshaped to one
+    axis.
+
+    labels : a label for each axis of ``x``. groups : labels, each group a tuple.
+    """
     x = arrange(x, labels, tuple(label for group in groups for label in group))
     lead = len(groups[0])
     shape, at = list(x.shape[:lead]), lead
@@ -47,9 +55,10 @@ def _grouped(x: Array, labels: Labels, groups: Sequence[Labels]) -> Any:
 
 
 def contract(a: Array, of_a: Labels, b: Array, of_b: Labels, keep: Labels) -> tuple[Any, Labels]:
-    """The sum over all labels not in ``keep`` of a * b; labels of only one operand must be kept.
+    """Sum over all labels not in ``keep`` of a * b, and the labels of the axes of this sum.
 
-    Returns the result and the labels of its axes. A label has the same extent in both operands.
+    of_a, of_b : a label for each axis. A label has the same extent in both operands, and a label of only one
+        operand must be in ``keep``.
     """
     batch = tuple(label for label in of_a if label in of_b and label in keep)
     inner = tuple(label for label in of_a if label in of_b and label not in keep)
@@ -118,6 +127,7 @@ def tensordot(x1: A | ArrayLike, x2: A | ArrayLike, /, *, axes: Paired = 2) -> A
 
 
 def _paired_axes(x1: Array, x2: Array, axes: Paired) -> tuple[list[int], list[int]]:
+    """Axes of ``x1`` and of ``x2`` that `tensordot` sums over, in pairs, from its argument ``axes``."""
     if not isinstance(axes, (list, tuple)):
         n = as_int(axes, "tensordot", "axes")
         if not 0 <= n <= min(x1.ndim, x2.ndim):

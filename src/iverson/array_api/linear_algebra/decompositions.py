@@ -181,7 +181,7 @@ def eigh(x: A | ArrayLike, /, UPLO: Literal["L", "U"] | None = None) -> EighResu
 
 
 def _of_triangle(x: Array | ArrayLike, triangle: str | None, operation: str) -> Any:
-    """Hermitian matrices of which one triangle is read, or the Hermitian part of both."""
+    """Hermitian matrices from one triangle of ``x``, "L" or "U"; ``x`` itself if ``triangle`` is None."""
     x = as_inexact(x, operation)
     if triangle is None:
         return x
@@ -190,7 +190,7 @@ def _of_triangle(x: Array | ArrayLike, triangle: str | None, operation: str) -> 
 
 
 def eigvalsh(x: A | ArrayLike, /, UPLO: Literal["L", "U"] | None = None) -> A:
-    """The eigenvalues of `eigh`, of which arguments and errors are.
+    """The eigenvalues of `eigh`. Arguments and errors are those of `eigh`.
 
     >>> from iverson import asarray
     >>> eigvalsh(asarray([[2., 0.], [0., 1.]]))

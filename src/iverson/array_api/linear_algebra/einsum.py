@@ -31,9 +31,10 @@ def _invalid(text: str, expected: str) -> ArgumentError:
 
 @lru_cache(maxsize=1024)
 def parse(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[Labels, ...], Labels]:
-    """The labels of each operand's axes and of the result's.
+    """Labels of the axes of each operand, and those of the result's axes.
 
     A label is a letter, or a negative integer for an axis under an ellipsis, counted from its end.
+    ranks : the number of axes of each operand.
     """
     text = subscripts.replace(" ", "")
     before, arrow, after = text.partition("->")
@@ -55,6 +56,7 @@ def parse(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[Labels, ...], 
 
 
 def _labels(term: str, rank: int, subscripts: str) -> Labels:
+    """Labels of the axes of one operand of rank ``rank``, from its ``term`` of the subscripts."""
     head, dots, tail = term.partition("...")
     letters = head + tail
     if not all(c.isalpha() and c.isascii() for c in letters):
@@ -87,6 +89,7 @@ def einsum(subscripts: str, /, *operands: A | ArrayLike) -> A:
 
 
 def _contracted(xs: Sequence[Array], inputs: Sequence[Labels], output: Labels) -> Any:
+    """Einstein sum of ``xs``, by contractions of pairs in the order that `_path` gives."""
     extents = _extents(xs, inputs)
     terms = [_simple(x, labels, extents) for x, labels in zip(xs, inputs, strict=True)]
     for positions in _path(terms, output, extents):
@@ -104,7 +107,7 @@ def _contracted(xs: Sequence[Array], inputs: Sequence[Labels], output: Labels) -
 
 
 def _extents(xs: Sequence[Array], inputs: Sequence[Labels]) -> dict[Any, int]:
-    """The extent of each label; extents of 1 stretch."""
+    """Extent of each label; raises ShapeError if extents differ, but 1 fits any."""
     by_label: dict[Any, int] = {}
     for k, (x, labels) in enumerate(zip(xs, inputs, strict=True)):
         for label, n in zip(labels, x.shape, strict=True):
@@ -122,7 +125,9 @@ def _extents(xs: Sequence[Array], inputs: Sequence[Labels]) -> dict[Any, int]:
 
 
 def _simple(x: Array, labels: Labels, extents: Mapping[Hashable, int]) -> Term:
-    """The operand with each label once: diagonals taken, axes that stretch squeezed out."""
+    """Operand with each label at most once: diagonals are taken, and axes that are to be broadcast are
+    removed.
+    """
     stretched = tuple(
         k for k, (label, n) in enumerate(zip(labels, x.shape, strict=True)) if n != extents[label]
     )
@@ -140,7 +145,7 @@ def _simple(x: Array, labels: Labels, extents: Mapping[Hashable, int]) -> Term:
 
 
 def _summed(term: Term, required: set[Hashable]) -> Term:
-    """The operand summed over the labels that nothing else needs."""
+    """Operand summed over its labels that are not in ``required``."""
     x, labels = term
     axes = tuple(k for k, label in enumerate(labels) if label not in required)
     if not axes:
@@ -158,7 +163,10 @@ def _pair(first: Term, second: Term, required: set[Hashable]) -> Term:
 def _path(
     terms: Sequence[Term], output: Labels, extents: Mapping[Hashable, int]
 ) -> tuple[tuple[int, ...], ...]:
-    """Positions of the terms of each contraction, in turn; its result is appended to the terms."""
+    """Order of contractions: for each, the positions of its terms in the list of terms.
+
+    The terms are removed from the list, and the result is appended to it.
+    """
     if len(terms) < 3:
         return (tuple(range(len(terms))),)
     letters = {label: chr(ord("A") + k + (6 if k > 25 else 0)) for k, label in enumerate(extents)}

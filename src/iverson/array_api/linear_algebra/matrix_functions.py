@@ -103,7 +103,7 @@ def cond(x: A | ArrayLike, /, *, p: Order | None = None) -> A:
 
 
 def _infinite(x: Array) -> Any:
-    """inf for each matrix, with the derivative nan in all entries."""
+    """Value inf for each matrix of ``x``, whose derivative in all entries is nan."""
     return np.inf * F.exp(0.0 * F.sum(F.abs(x), axis=(x.ndim - 2, x.ndim - 1), keepdims=False))
 
 
@@ -163,6 +163,7 @@ Grouping: TypeAlias = "int | tuple[Grouping, Grouping]"
 
 
 def _product(order: Grouping, xs: Sequence[Array]) -> Any:
+    """Product of matrices in the order of a nested pair of numbers of factors."""
     return xs[order] if isinstance(order, int) else matmul(*(_product(part, xs) for part in order))
 
 

@@ -38,7 +38,10 @@ def pinv(x: A | ArrayLike, /, *, rtol: A | ArrayLike | None = None, atol: A | Ar
 def _tolerances(
     x: Array, rtol: Array | ArrayLike | None, atol: Array | ArrayLike | None, operation: str
 ) -> tuple[Any, Any]:
-    """The tolerances given (one number, or one for each matrix), or max(m, n) * eps and 0."""
+    """Relative and absolute tolerance as NumPy arrays: one number, or one for each matrix.
+
+    If both are None, they are max(m, n) * eps and 0; otherwise one that is None is 0.
+    """
     if x.ndim < 2:
         raise ShapeError(operation, "x", got=f"shape {x.shape}", expected="at least two axes")
     tolerances = [

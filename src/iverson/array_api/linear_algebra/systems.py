@@ -90,7 +90,7 @@ def lu_factor(x: A | ArrayLike, /) -> LUFactorResult:
 
 
 def _within(factor: Array, shape: tuple[int, ...]) -> Any:
-    """A factor as the first rows and columns of matrices of this shape, zeros elsewhere."""
+    """Matrices of ``shape`` with ``factor`` in the first rows and columns and zeros elsewhere."""
     if factor.shape == shape:
         return factor
     return F.embed(factor, key=tuple(slice(0, n, 1) for n in factor.shape), shape=shape)
@@ -132,7 +132,7 @@ def lu_solve(
 
 
 def _of_square(factors: LUFactorResult | tuple[Array | ArrayLike, Array | ArrayLike]) -> tuple[Any, Any]:
-    """The array of factors and the order of rows, checked."""
+    """Array of LU factors and order of rows, from what `lu_factor` returned; raises if they do not fit."""
     if not isinstance(factors, tuple) or len(factors) != 2:
         raise ArgumentTypeError(
             "lu_solve",
@@ -163,7 +163,7 @@ def _of_square(factors: LUFactorResult | tuple[Array | ArrayLike, Array | ArrayL
 
 
 def _in_order(b: Array, rows: Array) -> Any:
-    """Rows of matrices in another order."""
+    """Matrices whose row k is row ``rows[k]`` of ``b``."""
     rows = F.expand_dims(rows, axis=(rows.ndim,))
     rank = max(b.ndim, rows.ndim)
     b, rows = (F.expand_dims(x, axis=tuple(range(rank - x.ndim))) if x.ndim < rank else x for x in (b, rows))

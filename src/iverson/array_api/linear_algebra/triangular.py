@@ -63,6 +63,7 @@ def solve_triangular(
 
 
 def _with_unit_diagonal(a: Array, lower: bool) -> Any:
+    """Triangle of ``a`` with ones on the diagonal."""
     strict = F.tril(a, k=-1) if lower else F.triu(a, k=1)
     return strict + F.diag(np.ones(a.shape[:-1], a.dtype))
 
@@ -77,7 +78,9 @@ def _solved(a: Any, b: Any, lower: bool) -> Any:
 
 
 def hermitian(x: Array, lower: bool, operation: str, argument: str = "x") -> Any:
-    """Hermitian matrices of which one triangle is read, and of the diagonal the real part."""
+    """Hermitian matrices from the lower or upper triangle of ``x``; the real part of the diagonal is
+    taken.
+    """
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(operation, argument, got=f"shape {x.shape}", expected="square matrices")
     half = F.tril(x, k=-1) if lower else F.triu(x, k=1)

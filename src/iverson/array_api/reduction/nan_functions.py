@@ -52,7 +52,10 @@ def nan_to_num(
 
 
 def _filled(x: Array | ArrayLike, name: str, value: float) -> tuple[Any, Any]:
-    """x with nan replaced, and where it was."""
+    """Array ``x`` with nan replaced by ``value``, and a mask that is True where ``x`` had nan.
+
+    The mask is None for a dtype without nan.
+    """
     x = as_operand(x, name)
     check_kind(x, "biuf", name)
     if not dtypes.is_floating(x.dtype):
@@ -136,7 +139,9 @@ def _running(
 
 
 def _counted(x: Array | ArrayLike, name: str, axis: Axes, keepdims: bool) -> tuple[Any, Any, Any]:
-    """x with nan replaced by 0, where it was, and how many entries over the axes were not nan."""
+    """Array ``x`` with nan replaced by 0, the mask of nan, and the number of entries over the axes that are
+    not nan.
+    """
     entries, absent = _filled(as_inexact(x, name), name, 0.0)
     count = _sum(F.astype(F.logical_not(absent), dtype=entries.dtype), axis, keepdims=keepdims)
     return entries, absent, count
@@ -147,7 +152,7 @@ def _of_dtype(x: Array | ArrayLike, dtype: DTypeLike | None, name: str) -> Any:
 
 
 def _over(total: Array, count: Array) -> Any:
-    """total / count, nan where count is not positive."""
+    """Quotient total / count, which is nan where ``count`` is not positive."""
     empty = F.less_equal(count, 0)
     return F.where(empty, float("nan"), total / F.where(empty, 1.0, count))
 
@@ -198,7 +203,10 @@ def nanvar(
 
 
 def _distances(x: Array | ArrayLike, name: str, axis: Axes, correction: float) -> tuple[Any, Any]:
-    """Distances from the mean over the axes, 0 of nan, and how many are not nan, less the correction."""
+    """Distances from the mean over the axes, 0 for nan, and a number for each mean.
+
+    The number is that of the entries that are not nan, less the correction.
+    """
     entries, absent, count = _counted(x, name, axis, True)
     mean = _sum(entries, axis, keepdims=True) / F.where(F.equal(count, 0), 1.0, count)
     return F.where(absent, 0.0, entries - mean), count - correction
@@ -292,6 +300,7 @@ def nanmedian(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False)
 
 
 def _extremum(name: str, x: Array | ArrayLike, axis: Axes, keepdims: bool, largest: bool) -> Any:
+    """Largest or smallest entry over axes that is not nan; nan if all are."""
     bound = -float("inf") if largest else float("inf")
     entries, absent = _filled(x, name, bound)
     extremum = (_max if largest else _min)(entries, axis, keepdims=keepdims)
@@ -330,6 +339,7 @@ def nanmin(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) ->
 
 
 def _position(name: str, x: Array | ArrayLike, axis: Axis | None, keepdims: bool, largest: bool) -> Any:
+    """Position of the largest or smallest entry that is not nan; 0 if all are."""
     bound = -float("inf") if largest else float("inf")
     entries, absent = _filled(x, name, bound)
     place = (_argmax if largest else _argmin)(entries, axis, keepdims=keepdims)

@@ -24,7 +24,7 @@ INF = float("inf")
 
 
 def _powers(x: Array, p: float) -> Any:
-    """abs(x)**p; for p < 1, where it has none at 0, the derivatives there are taken as 0."""
+    """Powers abs(x)**p. For p < 1 the power has no derivative at 0; it is taken as 0 there."""
     if p > 1:
         return F.pow(F.abs(x), p)
     at_zero = F.equal(x, 0)
@@ -33,6 +33,7 @@ def _powers(x: Array, p: float) -> Any:
 
 
 def _vector_norm(x: Array, axes: Shape, keepdims: bool, p: float) -> Any:
+    """Norm of order ``p`` over ``axes``, which were normalised before."""
     options: dict[str, Any] = {"axis": axes, "keepdims": keepdims}
     if p == 2:
         return F.norm(x, **options)
@@ -48,7 +49,10 @@ def _vector_norm(x: Array, axes: Shape, keepdims: bool, p: float) -> Any:
 
 
 def _root(total: Array, p: float) -> Any:
-    """total**(1 / p), and 0 with derivative 0 where an entry made it degenerate."""
+    """Root total**(1 / p). Where it has no derivative (at 0, or inf for p < 0), it is 0 with derivative 0.
+
+    total : the sum of powers.
+    """
     degenerate = F.equal(total, 0) if p > 0 else F.isinf(total)
     # At 0 the norm has the derivative 0 and no second one: that of total**1.5 is inf there. Of orders above 2
     # it is taken as 0, as in PyTorch.
@@ -102,6 +106,9 @@ def matrix_norm(x: A | ArrayLike, /, *, keepdims: bool = False, ord: Order = "fr
 
 
 def _matrix_norm(x: Array, keepdims: bool, ord: Any) -> Any:
+    """Norm of order ``ord`` of the matrices in the last two axes; raises ArgumentError for matrices without
+    entries.
+    """
     rows, columns = x.ndim - 2, x.ndim - 1
     if ord == "fro":
         return _vector_norm(x, (rows, columns), keepdims, 2.0)

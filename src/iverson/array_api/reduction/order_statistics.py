@@ -35,7 +35,7 @@ Place: TypeAlias = "Callable[[Any, Any], Any]"
 
 
 def _last(x: Array, axes: tuple[int, ...]) -> Any:
-    """x with these axes as one, which is the last."""
+    """Array ``x`` with ``axes`` merged into one axis, which is the last."""
     other_axes = [k for k in range(x.ndim) if k not in axes]
     transposed = F.permute_dims(x, axes=(*other_axes, *axes))
     shape = tuple(x.shape[k] for k in other_axes)
@@ -46,7 +46,10 @@ def _last(x: Array, axes: tuple[int, ...]) -> Any:
 
 
 def _interpolated(place: Place) -> Any:
-    """A place between two entries, and how far it is from the first."""
+    """Method of quantiles that interpolates linearly between the two entries around ``place``.
+
+    The method returns the position below, the position above, and the share of the way between them.
+    """
 
     def method(n: Array | complex, q: Array) -> tuple[Any, Any, Any]:
         at = place(n, q)
@@ -56,12 +59,15 @@ def _interpolated(place: Place) -> Any:
 
 
 def _of_family(alpha: float, beta: float) -> Any:
-    """The continuous methods of R. J. Hyndman and Y. Fan, The American Statistician 50 (1996)."""
+    """Continuous method of quantiles with parameters ``alpha`` and ``beta``.
+
+    The family is that of R. J. Hyndman and Y. Fan, The American Statistician 50 (1996).
+    """
     return _interpolated(lambda n, q: n * q + (alpha + q * (1 - alpha - beta)) - 1)
 
 
 def _at_one(place: Place) -> Any:
-    """An entry itself."""
+    """Method of quantiles that gives the entry at ``place`` itself."""
 
     def method(n: Array | complex, q: Array) -> tuple[Any, Any, Any]:
         at = place(n, q)
@@ -71,14 +77,18 @@ def _at_one(place: Place) -> Any:
 
 
 def _averaged(n: Array | complex, q: Array) -> tuple[Any, Any, Any]:
-    """The middle of the interval on which the distribution function has the value, if there is one."""
+    """Method of quantiles "averaged_inverted_cdf": the mean of two entries if n q is a whole number, else one
+    entry.
+    """
     at = n * q - 1
     low = F.floor(at)
     return low, low + 1, F.where(F.equal(at, low), 0.5, 1.0)
 
 
 def _closest(n: Array | complex, q: Array) -> Any:
-    """Half way, the entry of even number, counted from 1."""
+    """Position, from 0, of the entry whose number, counted from 1, is closest to n q; of two, that of even
+    number.
+    """
     at = n * q - 1 - 0.5
     low = F.floor(at)
     down = F.logical_and(F.equal(at, low), F.not_equal(F.floor(low / 2) * 2, low))
@@ -184,9 +194,10 @@ def quantiles(
     pass_over_nan: bool = False,
     whole: float = 1.0,
 ) -> Any:
-    """`quantile` or one like it, as errors call it, of shares q of a whole.
+    """Quantiles of ``x`` over axes, for `quantile` and the functions like it.
 
-    nan comes last in order, and may be left out there.
+    q : shares of ``whole`` (100 for percentiles). name : the public function, for errors.
+    pass_over_nan : True to leave out nan, which comes last in order; else a line with nan gives nan.
     """
     check_choice(method, tuple(_METHODS), name, "method")
     x, q = as_inexact(x, name), as_inexact(q, name, "q")
@@ -223,7 +234,10 @@ def quantiles(
 def _between(
     ordered: Array, count: Array | complex, low: Array, high: Array, part: Array | float | None
 ) -> Any:
-    """The entries at ``low``, and a part of the way to those at ``high``."""
+    """Entries of ``ordered`` between the positions ``low`` and ``high``, ``part`` of the way from the first.
+
+    If ``part`` is None, the entries at ``low``. count : the number of entries of each line that count.
+    """
     below = _at(ordered, F.clip(low, 0.0, count - 1))
     if part is None:
         return below
@@ -238,7 +252,10 @@ def _between(
 
 
 def _weights(weights: Array | ArrayLike, x: Array, axes: tuple[int, ...], method: str, name: str) -> Any:
-    """Weights of the entries of lines, checked."""
+    """Checked weights of the entries of lines, in the shape of the lines or of one line.
+
+    axes : the axes that were merged into lines (see `_last`).
+    """
     if method != "inverted_cdf":
         raise ArgumentError(
             name, "weights", got=f"weights with method '{method}'", expected="method 'inverted_cdf'"
@@ -265,7 +282,9 @@ def _weights(weights: Array | ArrayLike, x: Array, axes: tuple[int, ...], method
 
 
 def _weighted(lines: Array, q: Array, weights: Array) -> Any:
-    """The first entry in order with which the share of the weights is at least q, and above 0."""
+    """Quantiles of weighted entries: the first entry in order up to which the share of weights is at least
+    ``q``.
+    """
     axis, n = lines.ndim - 1, lines.shape[-1]
     order = F.argsort(lines, axis=axis, descending=False, stable=True)
     sums = F.cumulative_sum(take_along_axis(F.broadcast_to(weights, shape=lines.shape), order), axis=axis)
@@ -278,7 +297,9 @@ def _weighted(lines: Array, q: Array, weights: Array) -> Any:
 
 
 def _at(ordered: Array, place: Array) -> Any:
-    """Entries along the last axis at positions, which are floats (nan or out of range: the ends)."""
+    """Entries of ``ordered`` along the last axis at positions that are floats; nan and positions outside give
+    an end.
+    """
     inside = F.clip(F.where(F.isnan(place), 0.0, place), 0.0, float(ordered.shape[-1] - 1))
     return take_along_axis(ordered, F.astype(inside, dtype=dtypes.int64))
 
@@ -351,6 +372,9 @@ _FEW = 8
 
 
 def _chosen(x: Array, places: slice, axis: int, descending: bool) -> TopK:
+    """Entries at ``places`` of the order along ``axis``, and their positions; only the needed part is sorted
+    if it is short.
+    """
     indices: Any = None
     if is_strided(value_of(x, None)) and 0 < _FEW * places.stop <= x.shape[axis]:
         indices = _first_of_order(F.to_numpy(x), places, axis, descending)
@@ -365,8 +389,11 @@ def _chosen(x: Array, places: slice, axis: int, descending: bool) -> TopK:
 
 
 def _first_of_order(x: NDArray, places: slice, axis: int, descending: bool) -> Any:
-    """First places of a stable order along an axis, by sorting these alone; None if x has a nan or a dtype
-    that is not NumPy's."""
+    """Positions of the entries at ``places`` of a stable order along an axis, found without sorting
+    everything.
+
+    The result is None if x has a nan or a dtype that is not NumPy's.
+    """
     lines = np.moveaxis(x, axis, -1)
     if lines.dtype.kind not in "biuf" or (lines.dtype.kind == "f" and np.isnan(lines).any()):
         return None
@@ -408,6 +435,9 @@ class Extrema(NamedTuple):
 
 
 def _running(name: str, x: Array | ArrayLike, axis: Axis, largest: bool, return_indices: bool) -> Any:
+    """Largest or smallest entry so far along an axis; with ``return_indices``, an `Extrema` with the
+    positions.
+    """
     x = as_operand(x, name)
     check_kind(x, "iuf", name)
     along = normalize_axis(axis, x.ndim, name)
@@ -501,7 +531,10 @@ def bfill(x: A | ArrayLike, /, axis: Axis = -1, *, limit: int | None = None) -> 
 
 
 def _carried(name: str, x: Array | ArrayLike, axis: Axis, limit: SupportsIndex | None, back: bool) -> Any:
-    """Entries from where the largest position so far, of those that are not missing, is."""
+    """Entries with missing ones taken from the nearest entry before them, or after them if ``back``.
+
+    name : the public function, for errors. limit : the largest distance, or None.
+    """
     x = as_operand(x, name)
     along = normalize_axis(axis, x.ndim, name)
     if limit is not None and as_int(limit, name, "limit") < 1:

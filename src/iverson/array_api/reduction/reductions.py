@@ -30,7 +30,9 @@ _WIDE = {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}
 
 
 def _accumulator(x: Array, dtype: DTypeLike | None, operation: str) -> Any:
-    """x in the dtype in which its entries are added up or multiplied."""
+    """Array ``x`` in the dtype for adding up or multiplying: ``dtype``, or by default 64 bits wide for
+    integers and bools.
+    """
     if dtype is not None:
         return cast(x, dtypes.as_dtype(dtype, operation))
     wide = _WIDE.get(x.dtype.kind)
@@ -38,7 +40,7 @@ def _accumulator(x: Array, dtype: DTypeLike | None, operation: str) -> Any:
 
 
 def _reduced(name: str, x: Array, axis: Axes, keepdims: builtins.bool) -> Any:
-    """The op of a name over axes of x."""
+    """Result of the reduction op ``name`` over axes of ``x``."""
     return getattr(F, name)(x, axis=normalize_axes(axis, x.ndim, name), keepdims=builtins.bool(keepdims))
 
 
@@ -158,7 +160,7 @@ def logsumexp(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False)
 
 
 def _position(name: str, x: Array | ArrayLike, axis: Axis | None, keepdims: builtins.bool) -> Any:
-    """Position of an extremum, by the op ``argmax`` or ``argmin``."""
+    """Position of an extremum along ``axis``, by the op ``name``: "argmax" or "argmin"."""
     x = as_operand(x, name)
     check_kind(x, "biuf", name)
     k = None if axis is None else normalize_axis(axis, x.ndim, name)
@@ -242,9 +244,9 @@ def mean(
 
 @singledispatch
 def entry_count(x: Array, axes: Shape, keepdims: bool) -> Any:
-    """Number of entries over axes: an integer, or an operand if some entries do not exist.
+    """Number of entries over axes: an integer, or a masked tensor if some entries do not exist.
 
-    Kinds of operands with such entries register functions of their own.
+    Types of operands with such entries register functions of their own.
     """
     return product(x.shape[k] for k in axes)
 
@@ -264,7 +266,10 @@ def _is_sparse(x: Array | ArrayLike) -> builtins.bool:
 def _centred(
     x: Array | ArrayLike, axis: Axes, correction: float, keepdims: bool, operation: str
 ) -> tuple[Any, Any, Any]:
-    """Distances from the mean (a sparse x itself), the axes, and how many entries they are averaged over."""
+    """Distances from the mean, the normalised axes, and the number of entries less the correction.
+
+    For a sparse ``x`` the first item is ``x`` itself, since distances would be dense.
+    """
     x = as_inexact(x, operation)
     axes = normalize_axes(axis, x.ndim, operation)
     if not isinstance(correction, (int, float)):
@@ -320,7 +325,9 @@ def std(x: A | ArrayLike, /, axis: Axes = None, *, correction: float = 0.0, keep
 
 
 def _scan(name: str, x: Any, axis: Axis | None, dtype: DTypeLike | None, initial: int | None) -> Any:
-    """The op of a name along an axis, with a number before the first entry."""
+    """Result of the cumulative op ``name`` along an axis; with ``initial``, this number is put before the
+    first entry.
+    """
     x = _accumulator(as_operand(x, name), dtype, name)
     if axis is None and x.ndim != 1:
         raise AxisError(name, "axis", got=f"None for shape {x.shape}", expected="one axis")

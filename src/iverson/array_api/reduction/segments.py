@@ -108,7 +108,10 @@ def embedding(
 
 
 def _rows_at(table: Tensor, row_numbers: NDArray, constant: Any) -> Any:
-    """Rows at a vector of positions; of the table's gradient, one of them is no part."""
+    """Rows of a table at a vector of positions.
+
+    constant : the number of a row that is no part of the gradient of the table, or None.
+    """
     fixed = row_numbers == constant if constant is not None else np.zeros(row_numbers.shape, bool)
     if fixed.any():
         rows = F.concat(
@@ -124,7 +127,11 @@ def _rows_at(table: Tensor, row_numbers: NDArray, constant: Any) -> Any:
 
 @in_single
 def _shortened(rows: Tensor, rank: int, max_norm: float, order: float) -> Any:
-    """Rows, over so many last axes, scaled to a norm where theirs is larger, to which PyTorch adds 1e-7."""
+    """Rows scaled to the norm ``max_norm`` if theirs is larger; a row is the entries over the last ``rank``
+    axes.
+
+    As PyTorch does, 1e-7 is added to a norm before the division. order : the order of the norm.
+    """
     lead = rows.ndim - rank
     lines = F.reshape(rows, shape=(*rows.shape[:lead], prod(rows.shape[lead:])))
     long = vector_norm(lines.detach(), axis=-1, keepdims=True, ord=order) > max_norm
@@ -139,7 +146,11 @@ def _array(ids: Segmented, operation: str) -> Any:
 def _segments(
     x: Array | ArrayLike, ids: Segmented, count: SupportsIndex | None, operation: str
 ) -> tuple[Any, Any, int]:
-    """The slices, the segment of each (an array, or a handle of a level) and how many segments there are."""
+    """Slices, the number of the segment of each (a NumPy array or a traced handle), and the number of
+    segments.
+
+    ids : segment numbers, or a sparse matrix whose rows are the segments.
+    """
     x = as_operand(x, operation)
     pattern = support_pattern(value_of(ids)) if isinstance(ids, Handle) else None
     if pattern is not None:
@@ -172,6 +183,11 @@ def _segments(
 
 
 def _rows_of(x: Any, pattern: Pattern, count: SupportsIndex | None, operation: str) -> tuple[Any, int]:
+    """Row number of each stored entry of a sparse matrix ``x``, and the number of rows; raises if it is no
+    matrix.
+
+    count : the number of segments that the user gave, which must be that of the rows, or None.
+    """
     if len(pattern.shape) != 2 or pattern.blocksize or pattern.ndim != len(x.shape):
         raise ArgumentError(
             operation,
@@ -305,7 +321,10 @@ def segment_prod(x: A | ArrayLike, segment_ids: Segmented, /, num_segments: Supp
 
 @cache
 def _running_products() -> Any:
-    """The products of rows from where a segment starts on, one loop: what is before a start is not read."""
+    """Op for running products of rows that start anew where a segment starts; compiled once.
+
+    It takes the rows and a vector that is True at each start. Entries before a start are not read.
+    """
     from iverson import te
 
     @te.op

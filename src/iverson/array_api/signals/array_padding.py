@@ -78,7 +78,7 @@ def pad(
 
 
 def _without_ends(x: Array, widths: list[tuple[int, int]]) -> Any:
-    """x without as many entries at the ends of its axes as negative widths say."""
+    """Array ``x`` with entries removed at the ends of its axes, as many as the negative ``widths`` say."""
     cuts = [(max(-a, 0), n + min(b, 0)) for n, (a, b) in zip(x.shape, widths, strict=True)]
     if any(a > b for a, b in cuts):
         raise ShapeError(
@@ -93,7 +93,10 @@ def _without_ends(x: Array, widths: list[tuple[int, int]]) -> Any:
 
 
 def _padded_axes(x: Array, widths: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """Axes at which something is added, which must have entries, and how much before and after them."""
+    """Triples of an axis that gets entries and the numbers of entries before and after it.
+
+    Raises ArgumentError if such an axis has no entries to repeat.
+    """
     axes = [(k, before, after) for k, (before, after) in enumerate(widths) if before or after]
     for k, _, _ in axes:
         if x.shape[k] == 0:
@@ -111,7 +114,10 @@ def _with_moved(x: Array, widths: list[tuple[int, int]], mode: str) -> Any:
 def _with_computed(
     x: Array, widths: list[tuple[int, int]], mode: str, end: complex, length: int | None
 ) -> Any:
-    """x padded with values computed from it: ramps, or statistics of the entries next to the edges."""
+    """Array ``x`` padded with ramps, or with statistics of the entries next to the edges.
+
+    end : the end of a ramp. length : the number of entries for statistics, or None for all.
+    """
     check_kind(x, "iufc" if mode in ("linear_ramp", "mean") else "iuf", "pad")
     if mode == "linear_ramp" and type(end) not in ((*SCALARS,) if x.dtype.kind == "c" else (int, float)):
         raise ArgumentTypeError("pad", "end_values", got=described(end), expected="a real Python scalar")
@@ -135,7 +141,7 @@ def _part(x: Array, axis: int, start: int, stop: int) -> Any:
 
 
 def _alike(statistic: Callable[..., Array], x: Array, axis: int, count: int) -> Any:
-    """A statistic of x along an axis, repeated ``count`` times."""
+    """Statistic of ``x`` along an axis, repeated ``count`` times."""
     summary = statistic(x, axis=axis, keepdims=True)
     if summary.dtype != x.dtype:
         summary = F.astype(F.round(summary), dtype=x.dtype)
@@ -143,7 +149,9 @@ def _alike(statistic: Callable[..., Array], x: Array, axis: int, count: int) -> 
 
 
 def _ramp(edge: Array, axis: int, width: int, end: complex) -> Any:
-    """A line of ``width`` entries from ``end`` to before the edge; of integers the largest below it."""
+    """Line of ``width`` entries from ``end`` towards ``edge``, which is not reached; rounded down for
+    integers.
+    """
     is_integer = edge.dtype.kind in "iu"
     y = F.astype(edge, dtype=np.dtype("float64")) if is_integer else edge
     dtype = np.dtype(y.dtype.type(0).real.dtype)
@@ -153,6 +161,7 @@ def _ramp(edge: Array, axis: int, width: int, end: complex) -> Any:
 
 
 def _pad_widths(pad_width: Widths, ndim: int) -> list[tuple[int, int]]:
+    """List of one pair (before, after) for each axis, from the argument of `pad`."""
     pairs: list[Any] = list(as_tuple(pad_width))
     if pairs and all(not isinstance(p, (list, tuple)) for p in pairs) and len(pairs) <= 2:
         pairs = [(pairs[0], pairs[-1])] * ndim
@@ -167,6 +176,7 @@ def _pad_widths(pad_width: Widths, ndim: int) -> list[tuple[int, int]]:
 
 
 def _pad_constant(x: Array, widths: list[tuple[int, int]], value: complex | np.generic) -> Any:
+    """Array ``x`` padded with one number; a sparse array stays sparse if the number is 0."""
     shape = tuple(a + n + b for n, (a, b) in zip(x.shape, widths, strict=True))
     key = tuple(
         slice(a, a + n, 1) if n else slice(0, 0, 1) for n, (a, _) in zip(x.shape, widths, strict=True)

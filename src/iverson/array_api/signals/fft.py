@@ -38,7 +38,7 @@ _SWAPPED: dict[Norm, Norm] = {"backward": "forward", "ortho": "ortho", "forward"
 
 
 def _resized(x: Array, axis: int, n: int) -> Any:
-    """x with extent n on an axis: cut, or filled up with zeros at the end."""
+    """Array ``x`` with extent ``n`` on an axis: cut, or extended by zeros at the end."""
     common = min(n, x.shape[axis])
     if common == n == x.shape[axis]:
         return x
@@ -59,7 +59,7 @@ def _length(n: SupportsIndex | None, default: int, operation: str, argument: str
 
 
 def _axes(x: Array, s: Lengths, axes: Axes, operation: str) -> tuple[list[int], list[int | None]]:
-    """The axes to transform, as given, and the lengths asked for (None: as they are)."""
+    """Axes to transform, in the user's order, and the length for each, or None to keep that of ``x``."""
     if s is not None and axes is None:
         raise ArgumentError(operation, "axes", got="None with s given", expected="one axis for each in s")
     axis_numbers = range(x.ndim) if axes is None else as_tuple(axes)

@@ -215,13 +215,16 @@ def histogram(
 
 
 def _in_widest(terms: Array) -> Any:
-    """Terms as they are added up: integers in the widest of their kind, as in `iverson.sum`."""
+    """The ``terms`` in the dtype for adding them up: integers and bools 64 bits wide, as in `iverson.sum`."""
     wide = {"b": dtypes.int64, "i": dtypes.int64, "u": dtypes.uint64}.get(terms.dtype.kind)
     return terms if wide is None else F.astype(terms, dtype=wide)
 
 
 def _edges(x: Array, bins: Any, limits: Sequence[Real] | None) -> Any:
-    """The edges of bins: given, or between limits or the extrema of the entries."""
+    """Edges of the bins of a histogram: ``bins`` itself if it is a vector, else evenly spaced ones.
+
+    limits : the first and the last edge; by default the extrema of ``x``.
+    """
     if getattr(bins, "ndim", 0):
         edges: Any = as_inexact(as_plain(bins, "histogram", "bins"), "histogram", "bins")
         if edges.ndim != 1 or edges.shape[0] < 2:
@@ -312,7 +315,10 @@ def cov(
 
 
 def _variables(x: Array | ArrayLike, rowvar: bool, argument: str) -> Any:
-    """Variables as rows."""
+    """Matrix with a variable in each row, from the argument ``x`` of `cov`.
+
+    rowvar : False if the variables of ``x`` are its columns.
+    """
     x = as_inexact(x, "cov", argument)
     if x.ndim not in (1, 2):
         raise ShapeError("cov", argument, got=f"shape {x.shape}", expected="a matrix or a vector")
@@ -322,7 +328,7 @@ def _variables(x: Array | ArrayLike, rowvar: bool, argument: str) -> Any:
 
 
 def _observations(weights: Array | ArrayLike, rows: Array, argument: str) -> Any:
-    """Weights of observations, checked."""
+    """Checked weights of observations, one for each column of ``rows``."""
     w = as_plain(weights, "cov", argument)
     check_kind(w, "iu" if argument == "fweights" else "iuf", "cov", argument)
     if w.shape != rows.shape[1:]:
@@ -332,19 +338,27 @@ def _observations(weights: Array | ArrayLike, rows: Array, argument: str) -> Any
 
 
 def _centre(rows: Array, weighted: Array, w: Array | None) -> Any:
-    """The mean of each variable."""
+    """Mean of each variable, weighted by ``w`` unless it is None.
+
+    weighted : ``rows`` times ``w``.
+    """
     if w is None:
         return mean(rows, axis=1, keepdims=True)
     return _sum(weighted, axis=1, keepdims=True) / _sum(_present(rows) * w, axis=1, keepdims=True)
 
 
 def _present(rows: Array) -> Any:
-    """1 where an entry exists: its mask is known where its entries are not."""
+    """Ones wherever ``rows`` has an entry, with the same mask."""
     return rewrap(rows, Tensor(np.ones(unwrap(rows).shape, dtypes.real_of(rows.dtype))))
 
 
 def _divisor(rows: Array, w: Any, a: Any, correction: float) -> Any:
-    """Number of observations of each pair of variables, less the correction; of a mask, nan instead of 0."""
+    """Number of observations that each pair of variables has, less the correction; weights count instead of
+    numbers.
+
+    It is one number for plain rows, and a matrix for masked ones, with nan where it is not positive.
+    w : weights of observations, or None. a : the part of them that is no count (``aweights``), or None.
+    """
     if not isinstance(rows, Wrapper):
         if w is None:
             return max(rows.shape[-1] - correction, 0.0)
@@ -454,7 +468,7 @@ def trapezoid(y: A | ArrayLike, /, x: A | ArrayLike | None = None, *, dx: float 
 
 
 def _ends(x: Array, axis: int, first: int) -> Any:
-    """All entries along an axis but the last (``first`` = 0), or but the first (1)."""
+    """All entries along an axis but the last one (``first`` is 0), or but the first one (``first`` is 1)."""
     n = x.shape[axis]
     part = slice(min(first, n), max(n - 1 + first, 0), 1)
     return F.index_basic(x, key=tuple(part if j == axis else slice(0, m, 1) for j, m in enumerate(x.shape)))

@@ -21,7 +21,9 @@ Array = np.ndarray[Any, Any]
 
 
 def _integers(x: Handle | Indices, operation: str, argument: str) -> Array:
-    """An index array of its own memory: int32 and int64 as they are, other integers as int64."""
+    """Index array that nobody else can write: int32 and int64 keep their dtype, other integers
+    become int64.
+    """
     indices: Any = x
     array = to_strided(value_of(x)) if isinstance(x, Handle) else plain(indices, operation, argument)
     if not array.size and array.dtype.kind == "f":
@@ -40,6 +42,7 @@ def _ranked(array: Array, operation: str, argument: str, ndim: int) -> Array:
 
 
 def _inside(row: Array, extent: int, operation: str, argument: str, axis: int) -> None:
+    """Raise IndexingError unless the indices in ``row`` are in [0, extent)."""
     if row.size and (row.min() < 0 or row.max() >= extent):
         bad = row.min() if row.min() < 0 else row.max()
         raise IndexingError(
@@ -54,7 +57,11 @@ def coo_pattern(
     check: bool,
     operation: str = "sparse_coo_tensor",
 ) -> CooPattern:
-    """The pattern of `sparse_coo_tensor`'s arguments."""
+    """COO pattern from arguments of `sparse_coo_tensor`; raises if they do not fit each other.
+
+    values_shape : the shape of the values: the number of entries, then dense axes.
+    check : True to check that indices are inside of the shape.
+    """
     coordinates = _ranked(_integers(indices, operation, "indices"), operation, "indices", 2)
     if not values_shape or values_shape[0] != coordinates.shape[1]:
         raise ShapeError(
@@ -86,7 +93,7 @@ def coo_pattern(
 
 
 def _extent(indices: Array) -> int:
-    """Least extent that contains the indices."""
+    """Smallest extent of an axis that contains the indices."""
     return max(int(indices.max()) + 1, 0) if indices.size else 0
 
 
@@ -104,10 +111,12 @@ def compressed_pattern(
     blocks: bool,
     check: bool,
 ) -> tuple[CompressedPattern, Shape]:
-    """The pattern of the arguments of ``sparse_csr_tensor`` and its kin, and the extents of dense axes.
+    """Compressed pattern from arguments of `sparse_csr_tensor` and its siblings, and the extents of dense
+    axes.
 
     A batch comes as arrays with its axes first, the same number of entries for each matrix, or, with a shape
     given, as ``indptr`` over the lines of all matrices and the entries one after the other.
+    axis : 0 if lines are rows, 1 if they are columns. blocks : True if the entries are blocks.
     """
     starts = _integers(indptr, operation, "indptr")
     batch = starts.shape[:-1]
@@ -154,7 +163,7 @@ def compressed_pattern(
 
 
 def _sparse_part(operation: str, shape: ShapeLike, dense: Shape) -> Shape:
-    """The extents of sparse axes in a shape that ends with those of the dense axes of values."""
+    """Extents of the sparse axes in ``shape``, which must end with ``dense``, the extents of dense axes."""
     extents = as_shape(shape, operation)
     lead = len(extents) - len(dense)
     if dense and (lead < 2 or extents[lead:] != dense):
@@ -170,7 +179,11 @@ def _sparse_part(operation: str, shape: ShapeLike, dense: Shape) -> Shape:
 def _compressed_shape(
     operation: str, starts: Array, inner: Array, shape: ShapeLike | None, axis: int, block: tuple[int, int]
 ) -> Shape:
-    """The shape given, which the starts of lines must fit, or the smallest that the indices fit."""
+    """Extents of sparse axes: ``shape``, checked against the arrays, or by default the smallest that the
+    indices fit.
+
+    starts, inner : the starts of lines and the indices. axis : that of lines. block : the extents of a block.
+    """
     batch, lines = starts.shape[:-1], starts.shape[-1] - 1
     if shape is None:
         across = _extent(inner)
@@ -196,6 +209,7 @@ def _compressed_shape(
 
 
 def _check_starts(operation: str, indptr: Array, count: int) -> None:
+    """Raise ArgumentError unless the starts of lines go from 0 to ``count`` and never decrease."""
     falls = (indptr[..., 1:] < indptr[..., :-1]).any()
     first, last = indptr[..., 0], indptr[..., -1]
     if falls or (first != 0).any() or (last != count).any():
@@ -217,9 +231,10 @@ def _out_of_order(indptr: Array, indices: Array) -> Array:
 
 
 def scipy_structure(matrix: Any, operation: str) -> tuple[Array, Array, bool]:
-    """Starts of the lines of SciPy's compressed matrix, its indices, and True if these are in order.
+    """Starts of the lines of a compressed SciPy matrix, its indices, and True if the indices of each line
+    increase.
 
-    SciPy's constructor checks neither starts nor indices: no function of SciPy may read them before this.
+    SciPy's constructor checks neither starts nor indices: no function of SciPy may read them before this one.
     """
     axis = 1 if matrix.format == "csc" else 0
     starts = _ranked(_integers(matrix.indptr, operation, "indptr"), operation, "indptr", 1)
@@ -235,6 +250,7 @@ def scipy_structure(matrix: Any, operation: str) -> tuple[Array, Array, bool]:
 
 
 def _check_lines(operation: str, indptr: Array, indices: Array, across: int, axis: int) -> None:
+    """Raise unless the indices are in [0, across) and increase within each line."""
     _inside(indices, across, operation, "indices", axis)
     wrong = _out_of_order(indptr, indices)
     if wrong.size:

@@ -49,7 +49,10 @@ if TYPE_CHECKING:
 def made_on(
     values: Any, pattern: Pattern, dtype: DTypeLike | None, requires_grad: bool, operation: str
 ) -> Any:
-    """The tensor with these values on a pattern; a new leaf if it requires a gradient."""
+    """Sparse tensor with ``values`` on ``pattern``; a new leaf if ``requires_grad``.
+
+    dtype : None for that of the values. Raises ShapeError if the values do not fit the pattern.
+    """
     values = cast(values, given_dtype(dtype, values.dtype, operation))
     if type(value_of(values, None)) is Zero:  # stored all the same: the result is sparse
         values = F.to_dense(values)
@@ -114,7 +117,10 @@ def _compressed(
     requires_grad: bool,
     check: bool,
 ) -> Any:
-    """A matrix, or a batch, whose lines are along an axis (0: rows) and hold entries or blocks."""
+    """Tensor in a compressed layout, a matrix or a batch, from arguments of the public constructors.
+
+    axis : 0 if lines are rows, 1 if they are columns. blocks : True if the entries are blocks.
+    """
     entries = _as_values(values, operation)
     pattern, dense = compressed_pattern(operation, indptr, indices, entries.shape, shape, axis, blocks, check)
     if entries.shape != pattern.stored_shape + dense:  # one list of entries per matrix of a batch
@@ -274,7 +280,9 @@ def to_layout(
 
 
 def _dense_axes(x: Any, layout: str, requested: SupportsIndex | None) -> int:
-    """Number of trailing axes of x that are dense in a layout: as requested, or by default as in x."""
+    """Number of trailing axes that are dense in a layout: ``requested``, checked, or by default as
+    in ``x``.
+    """
     if requested is None:
         pattern = stored_by(zero_filled(x))
         return dense_axes(pattern, x.shape, layout) if isinstance(pattern, Pattern) else 0
@@ -300,7 +308,10 @@ def to_sparse(x: A | ArrayLike, /) -> A:
 
 
 def with_numbers(x: Array | ArrayLike) -> Any:
-    """A zero that would be sparse if it were numbers, as the sparse tensor of these; all else as it is."""
+    """Sparse tensor of stored zeros for an operand in the zero layout that eager code would have as sparse.
+
+    All other operands are returned unchanged.
+    """
     if type(value_of(x, None)) is not Zero or not isinstance(pattern := stored_by(x), Pattern):
         return x
     pattern = distinct(pattern)
@@ -308,6 +319,9 @@ def with_numbers(x: Array | ArrayLike) -> Any:
 
 
 def sparse_value(x: Array | ArrayLike, operation: str, argument: str = "x") -> Any:
+    """Sparse value of a tensor; raises ArgumentTypeError if it is not sparse, GraphError in a trace or a
+    batch.
+    """
     if isinstance(value_of(x, None), LevelValue):
         check_entries(
             operation,
@@ -329,9 +343,10 @@ def sparse_value(x: Array | ArrayLike, operation: str, argument: str = "x") -> A
 
 
 def pattern_held(x: Array | ArrayLike, operation: str, argument: str = "x") -> Any:
-    """The pattern that a sparse tensor, or each example of a batch, is stored on.
+    """Pattern on which a sparse tensor, or each example of a batch, is stored.
 
-    Raises ArgumentTypeError where there is none, ArgumentError where examples are stored on different ones.
+    Raises ArgumentTypeError if the tensor is not sparse, ArgumentError if the pattern is not known or
+    examples are stored on different ones.
     """
     value = value_of(x, None)
     if not isinstance(value, LevelValue | Zero) or (type(value) is Zero and value.stored is None):
@@ -460,7 +475,9 @@ def coalesce(x: A, /) -> A:
 
 
 def as_pattern(x: Array | Pattern, operation: str, argument: str = "pattern") -> Pattern:
-    """The pattern, each entry once, that a user names by a sparse tensor, plain or masked, or by itself."""
+    """Pattern with each entry once, from a sparse tensor, a masked tensor with a sparse mask, or a
+    pattern.
+    """
     plain = zero_filled(x)
     x = plain if isinstance(value_of(plain, None), Sparse | LevelValue) else x
     result: Pattern = distinct(x if isinstance(x, Pattern) else pattern_held(x, operation, argument))

@@ -53,7 +53,9 @@ def _bytes(x: Block) -> int:
 def _count(
     x: Block, axis: int | Sequence[int] | None = None, keepdims: bool = False, **_: DTypeLike
 ) -> Block:
-    """Number of entries that each result of a reduction covers; of a masked block, the specified entries."""
+    """Number of entries that each result of a reduction over ``axis`` covers; for a masked block, of
+    specified entries.
+    """
     if isinstance(x, MaskedTensor):
         return iv.astype(x.get_mask(), "float64").sum(axis=axis, keepdims=keepdims)
     axes = range(x.ndim) if axis is None else [k % x.ndim for k in np.atleast_1d(axis).tolist()]
@@ -234,7 +236,9 @@ def map_blocks_vjp(
 
 
 def tensor_of(block: Held) -> Block:
-    """A block as a tensor; tensors are returned as they are, NumPy's masked arrays as masked tensors."""
+    """Block of a dask array as a tensor. Tensors are returned as they are; arrays of `numpy.ma` become masked
+    tensors.
+    """
     if isinstance(block, Block):
         return block
     if isinstance(block, np.ma.MaskedArray):
@@ -249,7 +253,9 @@ def _in_layout(x: Block, layout: str) -> Block:
 
 
 def _product(a: Held, b: Held) -> Block:
-    """The product of two blocks, with a further axis for the chunks of the contracted one."""
+    """Matrix product of two blocks, with a last axis of length 1, along which chunks of the contracted axis
+    are summed.
+    """
     return iv.expand_dims(tensor_of(a) @ tensor_of(b), axis=-1)
 
 
@@ -272,7 +278,11 @@ def _padded(numblocks: tuple[int, ...], ndim: int) -> tuple[int, ...]:
 
 
 def _place(at: tuple[int, ...], numblocks: tuple[int, ...]) -> tuple[int, ...]:
-    """The block of an argument that meets one of the result: axes are aligned at the end."""
+    """Position of the block of an argument that is used for the result's block at ``at``.
+
+    Axes are aligned at the end, and an axis with one block is broadcast.
+    numblocks : numbers of blocks of the argument along its axes.
+    """
     return tuple(0 if n == 1 else k for k, n in zip(at[len(at) - len(numblocks) :], numblocks, strict=True))
 
 
@@ -281,7 +291,10 @@ def _meta(x: Block | da.Array) -> Tensor:
 
 
 def _assembled(grid: NDArray, chunks: tuple[tuple[int, ...], ...], meta: Tensor) -> da.Array:
-    """The dask array of delayed blocks."""
+    """Dask array from an array of delayed blocks.
+
+    chunks : extents of the blocks along each axis. meta : an empty tensor of the dtype.
+    """
     if not grid.ndim:
         return da.from_delayed(grid[()], (), dtype=meta.dtype, meta=meta)
     parts = np.empty(grid.shape, object)

@@ -64,11 +64,19 @@ class Broadcast(Generic[Sent]):
         self.joint = Joint(())
 
     def messages(self) -> list[Sent]:
-        """Message of the structure of the parameters, then those of their entries, for a `Replica`."""
+        """Messages for a `Replica`: first the structure of the parameters, then their entries and the
+        changes.
+
+        The list is empty before the first `update`.
+        """
         return [] if self._first is None else [self._first, *self._changes]
 
     def update(self, leaves: Sequence[Leaf], structure: PyTreeSpec) -> list[Leaf]:
-        """Send what changed since the last call; the leaves, in layouts that have one buffer of entries."""
+        """Send what has changed in the parameters since the last call.
+
+        Returns the leaves, each converted to a layout with one buffer of entries. If the structure or the
+        patterns have changed, or changes add up to more than twice all entries, everything is sent anew.
+        """
         leaves = [x if type(value_of(x, None)) is np.ndarray else _storable(x) for x in leaves]
         buffers, kinds = opened(leaves)
         if (structure, kinds) != self._kinds:
@@ -93,6 +101,9 @@ class Broadcast(Generic[Sent]):
         self._changes, self.past = [], 0
 
     def _append(self, changes: list[Change]) -> None:
+        """Send a message with ``changes`` and note the new entries; a message with all entries makes older
+        ones obsolete.
+        """
         message: list[Change] = []
         for k, rows, entries in changes:
             buffer = self._held[k]
@@ -109,7 +120,10 @@ class Broadcast(Generic[Sent]):
 
 
 class Replica:
-    """Program and parameters that a worker reads from messages; the parameters are those of the last one."""
+    """Copy of the program and the parameters on a worker, made from messages of a `Broadcast`.
+
+    Messages are applied in order, each once; the parameters are those after the last one.
+    """
 
     def __init__(self, first: Packed) -> None:
         from cloudpickle import loads
@@ -122,7 +136,10 @@ class Replica:
         self._lock = locks.lock()
 
     def leaves(self, past: int, changes: Sequence[Packed]) -> list[Any]:
-        """The parameters when all messages are applied: new handles."""
+        """Parameters, as new handles, after all messages in ``changes`` are applied.
+
+        past : the number of messages before the first of ``changes``. Messages applied earlier are skipped.
+        """
         with self._lock:
             for k, message in enumerate(changes, past):
                 if k >= self._applied:
@@ -147,7 +164,7 @@ _opening = locks.lock()
 
 
 def replica(first: Packed) -> Replica:
-    """Replica of a message, which this process makes once."""
+    """`Replica` made from the first message; this process makes it once and then returns the same."""
     with _opening:
         if first.opened is None:
             first.opened = Replica(first)
@@ -156,7 +173,7 @@ def replica(first: Packed) -> Replica:
 
 
 def _storable(x: Leaf) -> Leaf:
-    """A leaf as a detached tensor with one buffer of entries; returns x itself if it is no tensor."""
+    """Leaf as a detached tensor in a layout with one buffer of entries; ``x`` itself if it is no tensor."""
     plain = unwrap(x)
     value = value_of(plain, None)
     if value is None:
@@ -168,7 +185,11 @@ def _storable(x: Leaf) -> Leaf:
 
 
 def _change(k: int, new: NDArray, old: NDArray | None) -> list[Change]:
-    """Rows of a buffer whose bits differ from the rows sent before; the whole buffer if over half differ."""
+    """Changes of buffer ``k``: an empty list, or one change with the rows whose bits differ from ``old``.
+
+    The change has the whole buffer if more than half of the rows differ, if it is small, or if ``old`` is
+    None.
+    """
     if old is None:
         return [(k, None, new)]
     if not new.size:
@@ -187,7 +208,9 @@ def _change(k: int, new: NDArray, old: NDArray | None) -> list[Change]:
 
 
 def _words(x: NDArray, width: int) -> NDArray:
-    """The bytes of rows, in the longest words that these are made of."""
+    """Rows of ``x`` as rows of unsigned integers, the longest kind that divides a row's ``width`` in
+    bytes.
+    """
     word = next(w for w in (np.uint64, np.uint32, np.uint16, np.uint8) if width % np.dtype(w).itemsize == 0)
     words: NDArray = np.ascontiguousarray(x).reshape(len(x), -1).view(word)
     return words

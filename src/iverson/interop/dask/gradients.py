@@ -94,7 +94,9 @@ class ValueAndGrad:
         return asarray(np.asarray(partial.value)), unflatten(structure, every)
 
     def _broadcast_to(self, client: Client | None) -> Broadcast[_Message]:
-        """Messages to the workers of a client; new ones for another client and after a restart."""
+        """`Broadcast` to the workers of ``client``: that of the last call, or a new one for another client or
+        after a restart.
+        """
         broadcast, to = self._sent
         if broadcast is None or to is not client or any(m.is_lost() for m in broadcast.messages()):
             broadcast = Broadcast(self._program, _Message)
@@ -102,6 +104,11 @@ class ValueAndGrad:
         return broadcast
 
     def _computed(self, client: Client | None, broadcast: Broadcast[_Message], data: Partitions) -> Packed:
+        """Message with the sums over all partitions, from tasks that are run on the cluster.
+
+        Small changes of the parameters are arguments of each task; large ones become tasks of their own.
+        Raises TimedOutError if there is no result in time.
+        """
         local, merged = (dask.delayed(f, pure=False) for f in (_local, _merged))
         start, *later = messages = broadcast.messages()
         loose = [m for m in later if m.task is None]
@@ -133,10 +140,11 @@ class ValueAndGrad:
 
 
 class _Message:
-    """A message to workers.
+    """Message that tasks on workers read.
 
-    task : what makes it, and when that was handed to the scheduler, its future; None while it is an argument
-        of the tasks that read it.
+    content : the message, as long as it is an argument of the tasks.
+    task : the delayed task that makes the message, or its future on the cluster; None while it is an
+        argument.
     """
 
     def __init__(self, message: Packed) -> None:
@@ -144,7 +152,9 @@ class _Message:
         self.task: Any = None
 
     def make_task(self) -> None:
-        """From now on it is sent once."""
+        """Make the message the result of a task, so that it is sent to the cluster once instead of with each
+        task.
+        """
         if self.task is None:
             self.task = dask.delayed(_as_it_is, pure=False)(self.content)
 
@@ -221,7 +231,11 @@ def _local(
     structure: PyTreeSpec,
     parts: Sequence[Part],
 ) -> Packed:
-    """Number of examples of a partition, the sum of their losses, and its gradients, as a message."""
+    """Message with the `Partial` of one partition: the number of examples, the sum of losses, and gradients.
+
+    first, past, changes : messages of the `Broadcast`. index : the number of the partition, for errors.
+    structure, parts : the tree of the collections, and the part of each of them in this partition.
+    """
     state = replica(first)
     program, reduction = state.program
     leaves = [x.fresh() if isinstance(x, TableRows) else x for x in state.leaves(past, changes)]
@@ -249,7 +263,10 @@ def _merged(first: Packed, partial: Sequence[Packed]) -> Packed:
 
 
 def _gradients(value: Tensor, weight: Tensor, leaves: Sequence[Leaf]) -> dict[int, Array]:
-    """The gradients by leaf, rows and entries stored once."""
+    """Gradients of ``value`` times ``weight`` by leaf numbers; those in rows have each row once.
+
+    The map is empty if ``value`` depends on no leaf.
+    """
     if not value.requires_grad:
         return {}
     variables = [x.leaves() if isinstance(x, TableRows) else (x,) for x in leaves]
@@ -292,7 +309,11 @@ def _examples(index: int, parts: Sequence[Part]) -> int:
 def _value(
     run: Callable[[Sequence[Part]], Array], index: int, parts: Sequence[Part], variables: Sequence[Leaf]
 ) -> Tensor:
-    """The loss of a partition; raises ArgumentError that says which row is at fault where one is."""
+    """Loss of one partition; raises ArgumentError that names the row whose loss fails or is not finite.
+
+    run : the loss as a function of the parts. index : the number of the partition. variables : the
+        parameters; if they are not finite themselves, no row is searched for.
+    """
     try:
         value = run(parts)
     except Exception as error:
@@ -320,7 +341,9 @@ def _failed(index: int, row: int | None, cause: Exception | str) -> IversonError
 
 
 def _first_bad(run: Callable[[Sequence[Part]], Array], parts: Sequence[Part]) -> int | None:
-    """First row that fails by itself, by bisection; None if no half fails."""
+    """Number of the first row that fails by itself, by bisection; None if there is none or a half fails only
+    as a whole.
+    """
     start, stop = 0, len(parts[0]) if hasattr(parts[0], "__len__") else 0
     if not _is_bad(run, parts, start, stop):
         return None
@@ -342,6 +365,7 @@ def _rows(part: Part, start: int, stop: int) -> Part:
 
 
 def _is_bad(run: Callable[[Sequence[Part]], Array], parts: Sequence[Part], start: int, stop: int) -> bool:
+    """Return True if the loss of the rows from ``start`` to ``stop`` raises an error or is not finite."""
     try:
         value = run([_rows(part, start, stop) for part in parts])
         return not np.isfinite(value.item())

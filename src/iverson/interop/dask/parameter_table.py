@@ -49,9 +49,10 @@ POLL = 1.0
 
 
 class TableRows:
-    """A table as a loss sees it, on any worker: `iverson.embedding` takes it for one.
+    """Partitioned table as a loss gets it on a worker: `iverson.embedding` accepts it in place of a tensor.
 
-    placement : the actors that hold its partitions.
+    placement : the actors that have the partitions.
+    timeout : seconds that a request to an actor may take.
     """
 
     def __init__(
@@ -65,16 +66,19 @@ class TableRows:
         return TableRows, (self.placement, self.shape, self.dtype, self.timeout)
 
     def fresh(self) -> TableRows:
-        """The same rows, of which none was looked up."""
+        """New handle of the same table, without a record of rows that were looked up."""
         return TableRows(self.placement, self.shape, self.dtype, self.timeout)
 
     def look_up(self, indices: Data) -> iv.Tensor:
-        """The rows at integer indices, as `iverson.embedding` gives them, and not tracked."""
+        """Rows at integer indices, in a tensor of shape (*indices.shape, width) that tracks no gradients."""
         with iv.no_grad():
             return self.__iverson_embedding__(indices)
 
     def __iverson_embedding__(self, indices: Data, /) -> iv.Tensor:
-        """Rows at the indices, for `iverson.embedding`; each row is requested once."""
+        """Rows at the indices, for `iverson.embedding`; each row is requested once from its worker.
+
+        If gradients are recorded, the rows become leaves and are noted for `leaves` and `gradient`.
+        """
         numbers = np.asarray(iv.asarray(indices).detach().numpy())
         if numbers.dtype.kind not in "iu":
             raise ArgumentTypeError("embedding", "indices", got=described(indices), expected="integers")
@@ -103,12 +107,16 @@ class TableRows:
         return values
 
     def _routed(self, rows: NDArray) -> dict[int, NDArray]:
-        """Positions of the rows that each partition has."""
+        """Map from each partition that has some of ``rows`` to the positions of these in ``rows``."""
         part = rows % len(self.placement)
         return {p: at for p in range(len(self.placement)) if (at := np.flatnonzero(part == p)).size}
 
     def _answers(self, purposes: Mapping[int, str], futures: Mapping[int, BaseActorFuture]) -> dict[int, Any]:
-        """Answers of partitions; raises LostRowsError for a dead partition, TimedOutError for a late one."""
+        """Results of futures by partition; raises LostRowsError for a dead worker, TimedOutError for a late
+        one.
+
+        purposes : for each partition, what was asked, for messages.
+        """
         end = monotonic() + self.timeout
         answers = {}
         for p, future in futures.items():
@@ -123,7 +131,11 @@ class TableRows:
         return answers
 
     def _answer(self, future: BaseActorFuture, address: str, end: float) -> Any:
-        """Result of a future. Checks that the worker lives: Dask waits on for an actor of a dead worker."""
+        """Result of a future of the worker at ``address``, which is waited for until the time ``end``.
+
+        Raises OSError if this worker is gone, and the timeout error after ``end``. Dask alone would wait for
+        ever for an actor of a dead worker.
+        """
         while True:
             try:
                 return future.result(timeout=max(min(POLL, end - monotonic()), 0.01))
@@ -134,11 +146,17 @@ class TableRows:
                     raise OSError(f"no worker at {address}") from None
 
     def leaves(self) -> list[iv.Tensor]:
-        """Rows that were looked up since the last step: the leaves to differentiate with respect to."""
+        """Tensors of rows that were looked up since the last step: leaves to differentiate with
+        respect to.
+        """
         return [leaf for _, leaf in self._taken]
 
     def gradient(self, gradients: Iterable[iv.Tensor | None]) -> iv.Tensor:
-        """The gradient of the table from those of its `leaves`: rows, each once."""
+        """Gradient of the table, a COO tensor of rows in which each row occurs once; zero layout if there is
+        none.
+
+        gradients : the gradient of each tensor in `leaves`, or None.
+        """
         terms = [
             iv.sparse_coo_tensor(rows[None], g.to_dense(), self.shape)
             for (rows, _), g in zip(self._taken, gradients, strict=True)
@@ -225,7 +243,7 @@ class PartitionedTable(TableRows):
         return self._number
 
     def stored(self) -> int:
-        """Number of rows stored in all partitions: the rows that a step has changed."""
+        """Number of rows that workers keep in memory: those that a step has changed."""
         return sum(self._asked("the number of rows", lambda actor, p: actor.stored()).values())
 
     def step(self, gradient: iv.Tensor | None = None, lr: float | None = None) -> None:
@@ -269,9 +287,11 @@ class PartitionedTable(TableRows):
         self._asked("a sign of life", lambda actor, p: actor.steps())
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write all rows that are held, and their state, to a folder that every worker sees: each its own.
+        """Write all rows that steps have changed, and the optimizer's state, to a folder that every worker
+        can reach.
 
-        A checkpoint that is there is replaced in one step when all is written.
+        Each worker writes its own file. An earlier checkpoint is replaced in one step when everything is
+        written.
         """
         where = Path(folder).absolute()
         where.mkdir(parents=True, exist_ok=True)
@@ -306,7 +326,13 @@ class PartitionedTable(TableRows):
     def _asked(
         self, purpose: str, call: Callable[[Actor, int], BaseActorFuture], parts: Iterable[int] | None = None
     ) -> dict[int, Any]:
-        """Answers of partitions; those that are dead are restored, and LostRowsError says what they lost."""
+        """Answers of partitions to a call of their actors, by partition.
+
+        If actors are dead, they are restored on other workers, and LostRowsError says which rows lost steps.
+        purpose : what is asked, for messages. call : makes the call of an actor; it gets the actor and the
+            partition.
+        parts : the partitions to ask, by default all.
+        """
         numbers = list(range(len(self.placement)) if parts is None else parts)
         answers: dict[int, Any] = {}
         dead: dict[int, Exception] = {}
@@ -342,7 +368,10 @@ class PartitionedTable(TableRows):
         return addresses
 
     def _started(self, parts: Mapping[int, int], count: int | None = None) -> dict[int, Any]:
-        """New actors of partitions, each on a worker of those there are, with the last checkpoint read."""
+        """New actors for partitions, by partition; each reads the last checkpoint if there is one.
+
+        parts : for each partition, a number that selects its worker. count : the number of all partitions.
+        """
         workers = self._workers()
         count = count or len(self.placement)
         futures = {
@@ -371,6 +400,10 @@ class PartitionedTable(TableRows):
     # -- faults --------------------------------------------------------------------------------------
 
     def _remember(self, p: int, rows: NDArray) -> None:
+        """Note that the current step changes ``rows`` of partition ``p``: they are lost if its worker dies.
+
+        Old steps are merged into one entry when there are more than `REMEMBERED`.
+        """
         history = self._lost[p]
         history.append((self._number, self._number, rows))
         if len(history) > REMEMBERED:
@@ -380,7 +413,11 @@ class PartitionedTable(TableRows):
             ]
 
     def _restored(self, dead: Mapping[int, Exception]) -> LostRowsError:
-        """Put dead partitions on other workers; the error that says what they lost."""
+        """Start dead partitions on other workers, and return the LostRowsError that says which rows lost
+        which steps.
+
+        dead : the error of each dead partition.
+        """
         self._taken = []
         started = self._started({p: k for k, p in enumerate(dead)})
         self.placement = tuple(started.get(p, actor) for p, actor in enumerate(self.placement))
@@ -405,13 +442,13 @@ class PartitionedTable(TableRows):
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """The shape of a saved table, its step, and the names of its files."""
+    """Contents of a checkpoint's manifest: the shape of the table, its step, and the names of the files."""
     manifest: dict[str, Any] = iv.load(folder / MANIFEST)
     return manifest
 
 
 def _shown(numbers: Iterable[int]) -> str:
-    """The first numbers, and the last."""
+    """Text of a list of numbers; if there are more than eight, the first six and the last."""
     text = [str(int(n)) for n in numbers]
     return ", ".join(text) if len(text) <= 8 else f"{', '.join(text[:6])}, ..., {text[-1]}"
 

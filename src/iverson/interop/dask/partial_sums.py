@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Partial:
-    """A part of a loss, and of its gradients in a list of leaves.
+    """Sum of the loss over some examples, and of its gradients.
 
-    count : how many examples it is of. value : their loss. places : of which leaves the gradients are held as
-    these are. parts : the buffers of those, joined. others : gradients of other kinds, by leaf.
+    count : the number of examples. value : the sum of their losses.
+    places : the numbers of the leaves whose gradient has the kind of the leaf (layout, pattern, mask).
+    parts : the entries of these gradients, in joined buffers.
+    others : gradients of other kinds, by leaf number. A leaf in neither has a gradient of zero.
     """
 
     count: int
@@ -44,7 +46,10 @@ class Partial:
 def partial_of(
     count: int, value: float, gradients: Mapping[int, Array], kinds: Sequence[Hashable], joint: Joint
 ) -> Partial:
-    """The part with these gradients, by leaf, of leaves of these kinds."""
+    """`Partial` with these ``gradients``, by leaf number.
+
+    kinds : the kinds of all leaves (see `opened`). joint : the layout of the leaves' joined buffers.
+    """
     buffers, gradient_kinds = opened(gradients.values())
     in_buffers = [kind == kinds[k] for k, kind in zip(gradients, gradient_kinds, strict=True)]
     places = tuple(compress(gradients, in_buffers))
@@ -57,7 +62,10 @@ def partial_of(
 
 
 def gradients_of(partial: Partial, like: Sequence[Leaf], joint: Joint) -> dict[int, Array]:
-    """The gradients that are not zero, by leaf; ``like`` has leaves of their kinds."""
+    """Gradients in ``partial`` by leaf number, those that are zero left out.
+
+    like : the leaves; a gradient in the joined buffers gets the kind of its leaf.
+    """
     arrays = joint.of(partial.places).split(partial.parts)
     leaves = with_buffers([like[k] for k in partial.places], arrays)
     return dict(zip(partial.places, leaves, strict=True)) | partial.others
@@ -66,7 +74,10 @@ def gradients_of(partial: Partial, like: Sequence[Leaf], joint: Joint) -> dict[i
 def added(
     partials: Sequence[Partial], like: Sequence[Leaf], kinds: Sequence[Hashable], joint: Joint
 ) -> Partial:
-    """The sum of parts, each gradient in the layout that its terms have together."""
+    """Sum of several `Partial`; each gradient is in the layout that the sum of its terms has.
+
+    like, kinds, joint : the leaves, their kinds, and the layout of their joined buffers.
+    """
     count, value = sum(p.count for p in partials), sum(p.value for p in partials)
     partials = [p for p in partials if p.places or p.others] or list(partials[:1])
     first = partials[0]
@@ -78,7 +89,7 @@ def added(
 
 
 def scaled(partial: Partial, scale: float) -> Partial:
-    """The part times a number, its gradients joined as they are."""
+    """The ``partial`` with its value and its gradients multiplied by ``scale``."""
     if scale == 1:
         return partial
     separate = {k: _times(g, scale) for k, g in partial.others.items()}

@@ -85,7 +85,9 @@ def _partitions_of(x: Collection, operation: str) -> list[Delayed | Future]:
 
 
 def client_of(client: Client | Literal[False] | None) -> Client | None:
-    """The client that is given, or else the current one; None where there is none, or False is given."""
+    """The ``client``, or the current client if it is None; None if there is no current one, or ``client`` is
+    False.
+    """
     if client is not None:
         return client or None
     try:
@@ -96,7 +98,7 @@ def client_of(client: Client | Literal[False] | None) -> Client | None:
 
 @contextmanager
 def waiting(operation: str, purpose: str, timeout: float) -> Iterator[None]:
-    """Context in which a timeout raises TimedOutError with the purpose of the wait."""
+    """Context that turns a timeout inside of it into TimedOutError, with the purpose of the wait."""
     try:
         yield
     except (DaskTimeoutError, TimeoutError) as error:

@@ -23,7 +23,8 @@ FIRST = 64
 
 
 def initial_rows(rows: NDArray, width: int, dtype: DTypeLike, scale: float, seed: int) -> NDArray:
-    """Rows of a table before any step: normal numbers that depend on the seed and the row alone.
+    """Rows of a table before any step: normal numbers times ``scale``, which depend on ``seed`` and row
+    number only.
 
     Entries are numbered, the numbers hashed by SplitMix64 (Steele, Lea and Flood, 2014), and pairs of hashes
     made normal (Box and Muller, 1958).
@@ -39,7 +40,7 @@ def initial_rows(rows: NDArray, width: int, dtype: DTypeLike, scale: float, seed
 
 
 def _mixed(x: NDArray) -> NDArray:
-    """SplitMix64's function of 64 bits."""
+    """Hash of 64-bit numbers by the output function of SplitMix64."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -48,9 +49,11 @@ def _mixed(x: NDArray) -> NDArray:
 
 
 class HeldRows:
-    """Partition ``part`` of ``parts`` of a table: rows part, part + parts, ... of it. An actor of Dask.
+    """Actor of Dask with partition ``part`` of ``parts`` of a table: the rows part, part + parts, ... of it.
 
-    A row that no step has changed is worked out when it is asked for, and not kept.
+    A row that no step has changed is computed when it is read, and not stored.
+    make_optimizer : a pickle of the function that makes the optimizer.
+    start : scale and seed of the initial rows.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class HeldRows:
         return self._count
 
     def look_up(self, rows: NDArray) -> NDArray:
-        """Rows by their numbers in the table: shape (rows, width)."""
+        """Values of rows by their numbers in the whole table, an array of shape (len(rows), width)."""
         places = self._places[rows // self._parts]
         if places.all():
             result: NDArray = self._values()[places - 1]
@@ -93,7 +96,10 @@ class HeldRows:
         return result
 
     def step(self, rows: NDArray, gradient: NDArray, number: int, lr: float | None) -> int:
-        """Make the step of a number, unless it was made; returns the number of the last step."""
+        """Make step ``number`` on ``rows``, unless it was made before; returns the number of the last step.
+
+        lr : the learning rate from now on; None leaves it.
+        """
         if number > self._steps:
             places = self._placed(rows)
             if lr is not None:
@@ -106,7 +112,7 @@ class HeldRows:
         return self._steps
 
     def save(self, path: str) -> str:
-        """Write all rows that are held, and their state, to a file."""
+        """Write the rows that steps have changed, and the optimizer's state, to a file; returns ``path``."""
         state = self._optimizer.state_dict()
         (arrays,) = state["states"]
         n = self._count
@@ -119,7 +125,10 @@ class HeldRows:
         return path
 
     def load(self, paths: Sequence[str]) -> int:
-        """Take over the rows of this partition from files of any partitions; returns their step."""
+        """Read the rows of this partition from the files of a checkpoint; returns the step of the checkpoint.
+
+        paths : files of all partitions; their number may have been another.
+        """
         for path in paths:
             saved: dict[str, Any] = iv.load(path)
             mine = np.flatnonzero(saved["rows"] % self._parts == self._part)
@@ -138,7 +147,7 @@ class HeldRows:
         return self._param.detach().numpy()
 
     def _placed(self, rows: NDArray) -> NDArray:
-        """The places of rows, which get one where they have none."""
+        """Places of ``rows`` in the parameter; rows without a place get one, with their initial values."""
         local = rows // self._parts
         new = np.flatnonzero(self._places[local] == 0)
         if new.size:
@@ -153,6 +162,7 @@ class HeldRows:
         return places
 
     def _resize(self, capacity: int) -> None:
+        """Make room for ``capacity`` rows, and keep the rows and the optimizer's state that there are."""
         n = self._count
         values = np.zeros((capacity, self._width), self._dtype)
         rows = np.zeros(capacity, np.int64)
@@ -168,7 +178,11 @@ class HeldRows:
     def _rebuild(
         self, values: NDArray, saved: Params | None, states: Mapping[str, NDArray] | None, places: NDArray
     ) -> None:
-        """Make a new parameter and optimizer, with these states at some places, other places as they were."""
+        """Make a new parameter with ``values``, and a new optimizer for it.
+
+        saved : a state of the optimizer to load; its arrays are replaced by ``states`` at ``places``, and
+            elsewhere by those of the present optimizer.
+        """
         previous = getattr(self, "_optimizer", None)
         self._param = iv.asarray(values, requires_grad=True)
         optimizer = self._make([self._param])
@@ -188,6 +202,9 @@ class HeldRows:
         states: Mapping[str, NDArray],
         places: NDArray,
     ) -> dict[str, NDArray]:
+        """State arrays for all rows of ``values``: ``states`` at ``places``, elsewhere those of ``previous``
+        or initial ones.
+        """
         (state_before,) = previous.state_dict()["states"] if previous is not None else (None,)
         result = {}
         for name, start in optimizer._start(values).items():

@@ -127,6 +127,7 @@ def _rows(x: Tensor, ranks: Ranks) -> int:
 
 
 def _counts(x: Tensor, ranks: Ranks, counts: Sequence[int] | None) -> tuple[int, ...]:
+    """Numbers of rows for each rank, checked to add up to the rows of ``x``; by default nearly equal ones."""
     rows = _rows(x, ranks)
     if counts is None:
         return tuple(len(part) for part in np.array_split(np.empty(rows), ranks.size))
@@ -154,7 +155,9 @@ def _dense(x: Array) -> NDArray:
 
 
 class _Kept(Protocol):
-    """The context of a collective: what its transpose needs."""
+    """Context of a collective, with what its derivative needs: ranks, rows sent to each, rows received from
+    each.
+    """
 
     ranks: Ranks
     counts: tuple[int, ...]

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 
 class _Bucket:
-    """Parameters whose gradients travel in one message."""
+    """Parameters whose gradients are summed in one message.
+
+    slices : the place of each parameter, by its number, in ``buffer``. missing : numbers of the parameters
+        whose gradient has not arrived. call : the message on its way, or None.
+    """
 
     def __init__(self, places: Sequence[int], leaves: Sequence[Array]) -> None:
         sizes = [unwrap(leaves[k]).size for k in places]
@@ -114,7 +118,9 @@ class Buckets(Generic[Tree]):
         return self._found.get(k, zero)
 
     def _planned(self) -> list[_Bucket]:
-        """Buckets of parameters of a dtype that follow each other, the last ones first."""
+        """New buckets: groups of consecutive parameters of one dtype, from the last parameter to the
+        first.
+        """
         groups: list[list[int]] = []
         size = 0
         for k in reversed(range(len(self._leaves))):
@@ -129,6 +135,10 @@ class Buckets(Generic[Tree]):
         return [_Bucket(places, self._leaves) for places in groups]
 
     def _arrival(self, k: int) -> Callable[[Array], None]:
+        """Hook for the gradient of parameter ``k``: it puts the gradient into its bucket and sends complete
+        buckets.
+        """
+
         def arrived(g: Array) -> None:
             plain = unwrap(g)
             if k in self._apart:
@@ -142,7 +152,11 @@ class Buckets(Generic[Tree]):
         return arrived
 
     def _send(self, everything: bool = False) -> None:
-        """Send complete buckets, in one order on all processes; in the end what is missing is 0."""
+        """Start the messages of complete buckets, in the same order on all processes.
+
+        everything : True at the end of the pass: all buckets are sent, and gradients that did not arrive are
+            0.
+        """
         while self._sent < len(self._buckets) and (everything or not self._buckets[self._sent].missing):
             bucket = self._buckets[self._sent]
             leaves = ", ".join(map(str, sorted(bucket.slices)))

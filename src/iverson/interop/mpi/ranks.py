@@ -31,13 +31,16 @@ _given_up: list[Any] = []
 
 
 class Call:
-    """A non-blocking call of MPI, its ``purpose``, and the memory that it reads and writes."""
+    """Non-blocking call of MPI that was started.
+
+    purpose : what is waited for, in words, for errors. memory : the buffers that MPI reads and writes.
+    """
 
     def __init__(self, ranks: Ranks, purpose: str, request: MPI.Request, memory: tuple[Memory, ...]) -> None:
         self._ranks, self._purpose, self._request, self._memory = ranks, purpose, request, memory
 
     def wait(self) -> None:
-        """Test it until it is done; raises TimedOutError when the deadline has passed."""
+        """Wait until the call is done; raises TimedOutError after the timeout."""
         end = monotonic() + self._ranks.timeout
         tests = 0
         while not self._request.Test():
@@ -56,8 +59,9 @@ class Call:
 
 
 class Ranks:
-    """The ranks of a communicator, for the calls that an operation makes.
+    """Ranks of a communicator, with the calls of MPI that one operation makes between them.
 
+    operation : the name of the operation, for errors.
     timeout : seconds that each of the calls may take.
     """
 
@@ -75,26 +79,31 @@ class Ranks:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Arguments for another operation between the same ranks."""
+        """Keyword arguments ``comm`` and ``timeout`` for another operation between the same ranks."""
         return {"comm": self.comm, "timeout": self.timeout}
 
     def begun(self, purpose: str, name: str, *memory: Memory) -> Call:
-        """A call of MPI, not waited for: its non-blocking form on these buffers."""
+        """Started non-blocking call of MPI on these buffers; use `Call.wait` to wait for it.
+
+        name : the name of the blocking method, such as "allreduce".
+        """
         return Call(self, purpose, getattr(self.comm, f"I{name}")(*memory), memory)
 
     def call(self, purpose: str, name: str, *memory: Memory) -> None:
-        """Run a call of MPI on these buffers; the error of a call that does not end says its purpose."""
+        """Make a call of MPI on these buffers and wait for it; raises TimedOutError, which names
+        ``purpose``.
+        """
         self.begun(purpose, name, *memory).wait()
 
     def total(self, purpose: str, array: NDArray, op: MPI.Op = MPI.SUM) -> NDArray:
-        """The sum over ranks, or what another op makes of them."""
+        """Sum of ``array`` over all ranks, on each of them; or the result of another reduction ``op``."""
         buffer = np.ascontiguousarray(array)
         result = np.empty_like(buffer)
         self.call(purpose, "allreduce", buffer, result, op)
         return result
 
     def of_each(self, purpose: str, numbers: npt.ArrayLike) -> NDArray:
-        """Integers of each rank: shape (size, *shape)."""
+        """Integers ``numbers`` of every rank, on each rank: an array of shape (size, *numbers.shape)."""
         local = np.asarray(numbers, np.int64)
         table = np.empty((self.size, *local.shape), np.int64)
         self.call(purpose, "allgather", local, table)

@@ -32,7 +32,9 @@ SMALL = 1 << 16
 
 
 def reduced(leaves: Sequence[Array], ranks: Ranks) -> list[Array]:
-    """The sums of leaves over the ranks of a communicator, as new handles: the same on each rank."""
+    """Sum of each leaf over the ranks of a communicator, as new handles with the same values on
+    every rank.
+    """
     plain = [unwrap(x) for x in leaves]
     header = np.array([_header(x) for x in plain], np.int64).reshape(-1, 5)
     headers = ranks.of_each(f"the shapes and layouts of {len(plain)} tensors", header)
@@ -66,7 +68,11 @@ def reduced(leaves: Sequence[Array], ranks: Ranks) -> list[Array]:
 
 
 def _header(x: Tensor) -> tuple[int, int, int, int, int]:
-    """Kind of a leaf, number of entries, digests of pattern and shape, and axes, for other ranks."""
+    """Facts of a leaf for other ranks: its kind, number of entries, digest of the pattern, digest of the
+    shape, and rank of the pattern.
+
+    The kind is `NOTHING` (zero layout), `STORED` (a pattern) or `FULL` (all entries).
+    """
     value = value_of(x)
     shape = _digest(repr((x.shape, x.dtype.str)).encode())
     if isinstance(value, Zero):
@@ -94,20 +100,27 @@ def _sum_of(k: int, x: Tensor) -> str:
 
 
 def bytes_of_union(counts: Sequence[int], entry: int) -> int:
-    """Bytes that reach a rank, at most, when each sends its entries and their addresses to all others."""
+    """Bytes that a rank receives, at most, if each rank sends its entries with addresses to all others.
+
+    counts : the number of entries of each rank. entry : bytes of one entry.
+    """
     return (sum(counts) - min(counts)) * (8 + entry)
 
 
 def bytes_of_all(shape: Sequence[int], axes: int, itemsize: int, ranks: int) -> int:
-    """Bytes that reach a rank if all entries are summed in a ring, with a byte of mask for each place."""
+    """Bytes that a rank receives if all entries, and a byte of mask for each place, are summed in a ring.
+
+    axes : the number of first axes whose indices make a place.
+    """
     places = prod(shape[:axes])
     return 2 * (ranks - 1) * (prod(shape) * itemsize + places) // ranks
 
 
 def _of_union(x: Tensor, counts: NDArray, axes: NDArray, ranks: Ranks, purpose: str) -> Tensor:
-    """The sum of leaves with different patterns: COO, on the union of these.
+    """Sum of leaves whose patterns differ between ranks: a COO tensor on the union of the patterns.
 
-    counts, axes : of each rank, how many entries it stores, over how many axes (0 where it has none).
+    counts, axes : for each rank, the number of entries it stores and the number of sparse axes (0 if it has
+        none).
     """
     k = int(axes.max())
     shape = x.shape[:k]
@@ -131,14 +144,19 @@ def _of_union(x: Tensor, counts: NDArray, axes: NDArray, ranks: Ranks, purpose: 
 
 
 def _nothing(x: Tensor, axes: int) -> Sparse:
-    """A sparse value that stores no entry, over some axes."""
+    """Sparse value of the shape of ``x`` that stores no entry; its pattern is over the first
+    ``axes`` axes.
+    """
     pattern = CooPattern(x.shape[:axes], np.zeros((axes, 0), np.int64), True)
     value: Sparse = pattern.value(np.zeros((0, *x.shape[axes:]), x.dtype))
     return value
 
 
 def gathered(rows: NDArray, counts: NDArray, ranks: Ranks, purpose: str) -> NDArray:
-    """The rows of all ranks, one after the other; of each rank as many as counts says."""
+    """Rows of all ranks in the order of the ranks, on each of them.
+
+    counts : the number of rows of each rank.
+    """
     result = np.empty((int(counts.sum()), *rows.shape[1:]), rows.dtype)
     ranks.call(purpose, "allgatherv", np.ascontiguousarray(rows), (result, counts * prod(rows.shape[1:])))
     return result

@@ -141,6 +141,12 @@ class Distribution:
         return iv.exp(self._log_density("pmf", k, args, kwargs))
 
     def _log_density(self, method: str, x: ArrayLike, args: Arguments, kwargs: Named) -> Tensor:
+        """Logarithm of the density, or of the probability, at ``x``; -inf outside of the support, nan for
+        wrong parameters.
+
+        method : name of the calling method; ArgumentError if it is for the other kind (discrete or
+            continuous).
+        """
         if method.endswith("pmf") is not self.discrete:
             kind, other = ("discrete", "pmf") if self.discrete else ("continuous", "pdf")
             raise ArgumentError(
@@ -198,6 +204,9 @@ class Distribution:
         return self._cumulative("logsf", x, args, kwargs)
 
     def _cumulative(self, method: str, x: ArrayLike, args: Arguments, kwargs: Named) -> Tensor:
+        """Value of the distribution function at ``x``, of 1 less it ("sf"), or of the logarithm of either, by
+        ``method``.
+        """
         z, shapes, _, right = self._standard(method, x, args, kwargs)
         if self.discrete:
             z = iv.floor(z)
@@ -241,6 +250,9 @@ class Distribution:
         return self._quantile("isf", q, args, kwargs)
 
     def _quantile(self, method: str, q: ArrayLike, args: Arguments, kwargs: Named) -> Tensor:
+        """Number at which `cdf` ("ppf") or `sf` ("isf") is ``q``; nan if ``q`` or a parameter is not
+        allowed.
+        """
         p, *shapes, loc, scale = self._read(method, {"q": q}, args, kwargs)
         if self.discrete:
             theirs = getattr(getattr(import_module("scipy.stats"), self.name), method)
@@ -351,7 +363,9 @@ class Distribution:
         return iv.where(right, nats if self.discrete else nats + iv.log(scale), math.nan)
 
     def _summed(self, *shapes: Tensor) -> Tensor:
-        """The entropy of a distribution of 0, 1, ..., to where what is left is less than rounding."""
+        """Entropy of a distribution on 0, 1, ..., as a sum up to where the remaining terms are below
+        rounding.
+        """
         end = self.mean_(*shapes) + 40 * iv.sqrt(self.variance_(*shapes)) + 40
         count = int(np.nanmax(_entries(iv.minimum(end, self.support(*shapes)[1])), initial=0)) + 1
         k = iv.reshape(iv.arange(count, dtype=end.dtype), (count, *[1] * end.ndim))
@@ -362,8 +376,12 @@ class Distribution:
     # -- arguments -----------------------------------------------------------------------------------
 
     def _read(self, method: str, first: Named, args: Arguments, kwargs: Named) -> list[Tensor]:
-        """The argument, the shape parameters, the location and the scale, in the dtype of those among them
-        that are arrays.
+        """List of the items in ``first``, the shape parameters, the location and the scale, as tensors of one
+        dtype.
+
+        The dtype is that of the arguments that are arrays, float64 if all are numbers. Raises
+        ArgumentTypeError for arguments that are missing, unknown or given twice.
+        first : the argument of the method (x, k or q) by name; empty if it has none.
         """
         names = (*self.shapes, "loc", *(() if self.discrete else ("scale",)))
         arguments = dict(zip(names, args, strict=False))
@@ -390,11 +408,15 @@ class Distribution:
     def _standard(
         self, method: str, x: ArrayLike, args: Arguments, kwargs: Named
     ) -> tuple[Tensor, list[Tensor], Tensor, Tensor]:
-        """The standard variable, the shape parameters, the scale, and where the parameters are allowed."""
+        """Standard variable (x - loc) / scale, the shape parameters, the scale, and a boolean tensor.
+
+        The boolean tensor is True where the parameters are allowed.
+        """
         x, *shapes, loc, scale = self._read(method, {"k" if self.discrete else "x": x}, args, kwargs)
         return (x - loc) / scale, shapes, scale, self.allowed(*shapes) & (scale > 0)
 
     def _where(self, right: Tensor, z: Tensor, values: Tensor) -> Tensor:
+        """The ``values`` where parameters are allowed (``right``) and ``z`` is not nan; elsewhere nan."""
         return iv.where(right & ~iv.isnan(z), values, math.nan)
 
 

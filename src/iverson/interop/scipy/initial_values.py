@@ -155,7 +155,7 @@ def solve_ivp(
 
 
 def _numbers(function: Function) -> Function:
-    """The function of SciPy's numbers and arrays, which records nothing."""
+    """Function for SciPy that calls ``function`` on numbers and NumPy arrays, and records nothing."""
 
     def call(t: float, y: NDArray) -> float | NDArray | sparray:
         with iv.no_grad():
@@ -168,7 +168,13 @@ def _numbers(function: Function) -> Function:
 def _differentiated(
     result: OptimizeResult, call: Function, first: Tensor, rtol: float, atol: npt.ArrayLike
 ) -> Tensor:
-    """The solution by collocation at the times of SciPy's result, tracked."""
+    """Solution at the times of SciPy's result, one column for each time, as a tensor that can be
+    differentiated.
+
+    It is found by collocation on SciPy's steps, which are halved until the solution agrees with SciPy's
+    within tolerances.
+    call : the right side of the equation. first : the initial value.
+    """
     mesh = np.unique(np.concatenate([result.sol.ts, result.t]))
     if result.sol.ts[0] > result.sol.ts[-1]:
         mesh = mesh[::-1]
@@ -191,7 +197,10 @@ def _differentiated(
 
 
 def _collocation(mesh: NDArray, call: Function, first: Tensor, guess: Function) -> tuple[Function, Tensor]:
-    """The equations of the stages of all steps, and where to look for their solution."""
+    """Function whose zero gives the stages of all steps, as one vector, and a first guess of this zero.
+
+    mesh : the times between steps. guess : gives approximate solutions at times.
+    """
     steps = np.diff(mesh)
     nodes = mesh[:-1, None] + steps[:, None] * _NODES
     count, n = steps.size, first.size
@@ -210,7 +219,10 @@ def _collocation(mesh: NDArray, call: Function, first: Tensor, guess: Function) 
 
 
 def _newton(condition: Function, x: Tensor) -> Tensor:
-    """Zero of a condition near x, by Newton's method with a sparse Jacobian. Warns without convergence."""
+    """Zero of ``condition`` near ``x``, by Newton's method with a sparse Jacobian.
+
+    If it does not converge, a warning is given and the last iterate is returned.
+    """
     with iv.no_grad():
         jacobian = iv.jacobian(condition, layout="csr")
         for _ in range(_ITERATIONS):

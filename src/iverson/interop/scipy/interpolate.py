@@ -45,7 +45,7 @@ def _real(x: ArrayLike, operation: str, argument: str, kinds: str = "f") -> Tens
 
 
 def _increasing(x: Tensor, operation: str, argument: str = "x") -> None:
-    """Raises ArgumentError for knots that are known not to increase."""
+    """Raise ArgumentError if the knots are known not to increase, ShapeError if they are not a vector."""
     if x.ndim != 1 or x.shape[0] < 2:
         raise ShapeError(operation, argument, got=f"shape {x.shape}", expected="a vector of at least 2 knots")
     if has_entries(x) and not np.all(np.diff(F.to_numpy(x)) > 0):
@@ -96,7 +96,9 @@ class CubicHermiteSpline:
         self._y = iv.moveaxis(values, self.axis, 0)
 
     def _columns(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Differences of knots, as a column, quotients of differences, and values, a column for each line."""
+        """Lengths of the pieces as a column, slopes between knots, and the values, each with a column for
+        each line.
+        """
         y = iv.reshape(self._y, (self.x.shape[0], -1) if self._y.size else (self.x.shape[0], 0))
         h = iv.expand_dims(iv.diff(self.x), axis=1)
         return h, (y[1:] - y[:-1]) / h, y
@@ -172,7 +174,9 @@ _NAMED = {"not-a-knot": (3, 0.0), "natural": (2, 0.0), "clamped": (1, 0.0)}
 
 
 def _condition(condition: str | tuple[int, ArrayLike], count: int) -> Given:
-    """The order of the derivative that is given at an end (3: not-a-knot), and its value, a row."""
+    """Order of the derivative that is given at an end (3 for not-a-knot), and its value as a row of ``count``
+    entries.
+    """
     if isinstance(condition, str):
         check_choice(condition, tuple(_NAMED), "CubicSpline", "bc_type")
         return _NAMED[condition]
@@ -192,7 +196,7 @@ def _condition(condition: str | tuple[int, ArrayLike], count: int) -> Given:
 
 
 def _solved(n: int, entries: Sequence[Entry], b: Tensor) -> Tensor:
-    """The solution of a system with entries (rows, columns, values), columns of b each."""
+    """Solution of a sparse system of ``n`` equations; each column of ``b`` is a right side."""
     rows, columns = (np.concatenate([np.atleast_1d(e[k]) for e in entries]) for k in (0, 1))
     values = iv.concat([iv.reshape(v, (-1,)) for _, _, v in entries])
     matrix = iv.sparse_coo_tensor(np.stack([rows, columns]), iv.astype(values, b.dtype), (n, n))
@@ -207,13 +211,21 @@ def _inner(
     after: NDArray | slice,
     unknowns: tuple[NDArray, NDArray, NDArray],
 ) -> Equation:
-    """The equations of knots between two pieces: that second derivatives on both sides are equal."""
+    """Equations of the knots between two pieces: second derivatives are equal on both sides.
+
+    rows : the rows of the equations. before, after : the pieces on both sides of each knot.
+    unknowns : the columns of the slopes at the knot before, at the knot, and at the knot after.
+    """
     a, b = h[before], h[after]
     entries: list[Entry] = [(rows, unknowns[0], b), (rows, unknowns[1], 2 * (a + b)), (rows, unknowns[2], a)]
     return entries, 3 * (b * slopes[before] + a * slopes[after])
 
 
 def _spline_slopes(h: Tensor, d: Tensor, first: Given, last: Given, n: int) -> Tensor:
+    """Slopes at ``n`` knots of the spline with the conditions ``first`` and ``last`` at its ends.
+
+    h : lengths of the pieces. d : slopes between knots.
+    """
     if n == 2:  # without a knot between, the line or the parabola
         first, last = (c if c[0] != 3 else (1, d[:1]) for c in (first, last))
         if (first[0], last[0]) == (1, 1):
@@ -241,7 +253,11 @@ def _spline_slopes(h: Tensor, d: Tensor, first: Given, last: Given, n: int) -> T
 def _end(
     condition: Given, h: Tensor, h2: Tensor, d: Tensor, d2: Tensor, at: tuple[int, int], sign: int
 ) -> Equation:
-    """The equation of an end, whose outer piece has the length h, the next one h2."""
+    """Equation of the slope at an end.
+
+    h, h2 : lengths of the outer piece and of the next. d, d2 : slopes between their knots.
+    at : columns of the slopes at the outer knot and at the next. sign : 1 at the first knot, -1 at the last.
+    """
     (order, value), (outer, near) = condition, at
     unit = iv.ones((1, 1), dtype=h.dtype)
     if order == 1:
@@ -294,7 +310,11 @@ class PchipInterpolator(CubicHermiteSpline):
 
 
 def _outer_slope(h: Tensor, h2: Tensor, d: Tensor, d2: Tensor) -> Tensor:
-    """Slope of the parabola through three knots, limited to the outer slope's sign and thrice its size."""
+    """Slope at an end of the parabola through three knots: 0 if its sign is not that of ``d``, and at most 3
+    ``d``.
+
+    The second limit applies if the slopes ``d`` (outer piece) and ``d2`` (the next) differ in sign.
+    """
     slope = ((2 * h + h2) * d - h * d2) / (h + h2)
     too_steep = (iv.sign(d) != iv.sign(d2)) & (iv.abs(slope) > 3 * iv.abs(d))
     return iv.where(iv.sign(slope) != iv.sign(d), 0.0, iv.where(too_steep, 3 * d, slope))

@@ -319,7 +319,7 @@ def eigvalsh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True) -> Te
 
 
 def _hermitian(x: ArrayLike, operation: str, argument: str, lower: bool) -> Tensor:
-    """The matrix of which a triangle is given, with a real diagonal."""
+    """Hermitian matrix from one triangle of ``x``, with a real diagonal."""
     matrix: Tensor = hermitian(_matrix(x, operation, argument), lower, operation, argument)
     return matrix
 
@@ -402,14 +402,19 @@ def orth(A: ArrayLike, rcond: float | None = None) -> Tensor:
 
 
 def _decomposed(x: Tensor, rcond: float | None) -> tuple[NDArray, NDArray, int, float]:
-    """The singular vectors of the entries, the rank, and the bound for it."""
+    """Left and right singular vectors of ``x`` as NumPy arrays, its rank, and the relative bound used for the
+    rank.
+    """
     u, s, vh = np.linalg.svd(x.detach().numpy())
     rtol = float(np.finfo(s.dtype).eps) * max(x.shape) if rcond is None else rcond
     return u, vh, int((s > rtol * s.max(initial=0)).sum()), rtol
 
 
 def _nearest(project: Callable[[Tensor], Tensor], basis: NDArray) -> Tensor:
-    """The orthonormal basis of the range of a projector that is nearest to one of it as it is now."""
+    """Orthonormal basis of the range of a projector that is nearest to ``basis``, a basis of the same range.
+
+    ``project`` depends on tracked tensors, ``basis`` is constant; so the result can be differentiated.
+    """
     if not basis.size:
         return iv.asarray(basis)
     projected = project(iv.asarray(basis))
@@ -444,7 +449,10 @@ def cdf2rdf(w: ArrayLike, v: ArrayLike) -> tuple[Tensor, Tensor]:
 
 
 def _banded(operation: str, entries: list[tuple[int, Tensor]], n: int, b: ArrayLike) -> Tensor:
-    """The solution, by sparse factors, for diagonals by how far above the main one they are."""
+    """Solution of a banded system with right sides ``b``, by sparse factors.
+
+    entries : pairs of a diagonal's offset above the main one, and its entries.
+    """
     right = F.to_dense(as_real(b, operation, "b", "fc"))
     if right.ndim not in (1, 2) or right.shape[0] != n:
         raise ShapeError(operation, "b", got=f"shape {right.shape}", expected=f"{n} rows")

@@ -32,7 +32,7 @@ Each: TypeAlias = T | Sequence[T] | NDArray
 
 
 class _GaussianOptions(TypedDict, total=False):
-    """The options of `gaussian_filter` that others take as it does."""
+    """Options of `gaussian_filter` that functions built on it take and pass on."""
 
     truncate: float
     radius: Each[int | None]
@@ -48,7 +48,9 @@ _MODES = {
 
 @te.op(name="scipy.correlation")
 def correlation(x: te.Tensor, w: te.Tensor) -> te.Compute:
-    """The sums of w times what is in a window of its shape, where that is inside of x."""
+    """Sum of ``w`` times the entries of each window of the shape of ``w``, for windows that are inside of
+    ``x``.
+    """
     shape = tuple(n - m + 1 for n, m in zip(x.shape, w.shape, strict=True))
     k = [te.reduce_axis((0, m)) for m in w.shape]
     return te.compute(
@@ -73,7 +75,11 @@ def _per_axis(value: Each[T], count: int, operation: str, argument: str) -> list
 
 
 def _around(x: Tensor, axis: int, before: int, after: int, mode: str, cval: float, operation: str) -> Tensor:
-    """x with what a mode puts beyond the ends of an axis."""
+    """Array ``x`` extended along ``axis`` by ``before`` and ``after`` entries, which ``mode`` computes from
+    it.
+
+    cval : the entry beyond the ends for the mode "constant".
+    """
     check_choice(mode, tuple(_MODES), operation, "mode")
     if not (before or after) or not x.shape[axis]:
         return x
@@ -85,7 +91,9 @@ def _around(x: Tensor, axis: int, before: int, after: int, mode: str, cval: floa
 
 
 def _reach(size: int, origin: int, operation: str) -> tuple[int, int]:
-    """Number of entries of a window before and after its position."""
+    """Number of entries of a window before and after its position, for a window of ``size`` shifted by
+    ``origin``.
+    """
     shift = as_int(origin, operation, "origin")
     before = size // 2 + shift
     if not 0 <= before < size:
@@ -104,7 +112,10 @@ def _correlated(
     cval: float,
     origins: list[int],
 ) -> Tensor:
-    """Windows of weights, which have an axis for each of the axes of x in order."""
+    """Correlation of ``x`` with ``weights`` along ``axes``, of the shape of ``x``.
+
+    weights : has an axis for each of ``axes``, in this order. name : the operation, for errors.
+    """
     if not x.size:
         return x
     for k, axis in enumerate(axes):
@@ -234,7 +245,11 @@ def _along_axes(
     filter_axis: Callable[..., Tensor],
     *settings: tuple[str, Each[Tensor | Real | None]],
 ) -> Tensor:
-    """A filter along one axis after the other."""
+    """Result of ``filter_axis`` applied along one axis after the other.
+
+    settings : pairs of an argument's name and its value, one value for all axes or a sequence with one for
+        each.
+    """
     x = _image(input, name)
     axis_numbers = normalize_axes(axes, x.ndim, name)
     modes: list[str] = _per_axis(mode, len(axis_numbers), name, "mode")
@@ -362,7 +377,7 @@ def gaussian_filter(
 def _slope(
     name: str, weights: list[float], input: ArrayLike, axis: int, mode: Each[str], cval: float
 ) -> Tensor:
-    """Differences along an axis, means along the others."""
+    """Differences along ``axis``, smoothed by ``weights`` along the other axes."""
     x = _image(input, name)
     along = normalize_axis(axis, x.ndim, name)
     modes: list[str] = _per_axis(mode, x.ndim, name, "mode")
@@ -452,6 +467,7 @@ def _gaussian_slopes(
     cval: float,
     options: _GaussianOptions,
 ) -> list[Tensor]:
+    """List with, for each axis, the Gaussian filter whose derivative of ``order`` is along this axis."""
     x = _image(input, name, "f")
     if not x.ndim:
         raise ShapeError(name, "input", got="rank 0", expected="at least one axis")
@@ -475,7 +491,9 @@ def _windows(
     cval: float,
     origin: Each[int],
 ) -> Tensor:
-    """The entries of each window along a new last axis: those where the footprint is true."""
+    """Entries of each window along a new last axis: those for which ``footprint`` is true, or all of
+    ``size``.
+    """
     x = _image(input, name, "f")
     if (size is None) == (footprint is None):
         raise ArgumentError(name, "size", got="both or none", expected="either size or footprint")

@@ -27,7 +27,9 @@ Mode = Literal["full", "valid", "same"]
 
 @te.op(name="scipy.recursion")
 def _recursion(a: te.Tensor, x: te.Tensor) -> te.Compute:
-    """y[t] = x[t] - a[1] y[t - 1] - a[2] y[t - 2] - ..., for each column."""
+    """Output of a purely recursive filter, y[t] = x[t] - a[1] y[t - 1] - a[2] y[t - 2] - ..., for each column
+    of x.
+    """
     order = a.shape[0]
 
     def step(y: te.Tensor) -> te.Compute:
@@ -90,11 +92,15 @@ def correlate(in1: ArrayLike, in2: ArrayLike, mode: Mode = "full", method: str =
 
 
 def _within(a: Tensor, b: Tensor) -> bool:
-    """True if windows of b's shape fit within a."""
+    """Return True if a window of the shape of ``b`` fits into ``a``."""
     return all(n >= m for n, m in zip(a.shape, b.shape, strict=False))
 
 
 def _combined(name: str, in1: ArrayLike, in2: ArrayLike, mode: str, method: str) -> Tensor:
+    """Convolution of ``in1`` and ``in2`` in a mode of SciPy, directly or by Fourier transforms.
+
+    name : the operation, for errors. method : "direct", "fft", or "auto" for the one with less work.
+    """
     a, b = _promoted(_signal(in1, name, "in1"), _signal(in2, name, "in2"))
     check_choice(mode, ("full", "valid", "same"), name, "mode")
     if a.ndim != b.ndim:
@@ -221,7 +227,9 @@ def _coefficients(x: ArrayLike, operation: str, argument: str) -> Tensor:
 
 
 def _fed(top: Tensor, columns: Tensor) -> Tensor:
-    """The part of a filter that reads the signal alone."""
+    """Part of a filter that does not recur: the convolution of the signal's ``columns`` with the coefficients
+    ``top``.
+    """
     if not columns.size:
         return columns
     ahead = iv.pad(columns, ((top.shape[0] - 1, 0), (0, 0)))
@@ -240,7 +248,7 @@ def _state(zi: ArrayLike, signal: Tensor, axis: int, order: int) -> Tensor:
 
 
 def _with_state(fed: Tensor, before: Tensor, steps: int) -> Tensor:
-    """The state at each time is added to what the signal gives there."""
+    """Sum of ``fed`` and the initial state ``before``: entry k of the state is added at time k."""
     order = before.shape[0]
     if order >= steps:
         return fed + before[:steps]
@@ -248,7 +256,12 @@ def _with_state(fed: Tensor, before: Tensor, steps: int) -> Tensor:
 
 
 def _state_after(top: Tensor, bottom: Tensor, x: Tensor, y: Tensor, before: Tensor) -> Tensor:
-    """z[k] = the sum of b[j] x[n + k - j] - a[j] y[n + k - j] over j > k, and what is left of the state."""
+    """State of a filter after the signal ``x``, from the output ``y`` and the state before.
+
+    z[k] is the sum of b[j] x[n + k - j] - a[j] y[n + k - j] over j > k, plus what is left of the state
+    before.
+    top, bottom : the coefficients b and a.
+    """
     order, steps = before.shape[0], x.shape[0]
     j, k = np.arange(order + 1), np.arange(order)[:, None]
     at = np.where(j > k, order + steps + k - j, 0)  # in what is padded by ``order`` zeros

@@ -271,7 +271,10 @@ def _vector(x: Tensor) -> Tensor:
 
 
 def _on_vectors(fun: Function, args: Sequence[T], start: Tensor) -> Function:
-    """The function of the entries of x, as a vector."""
+    """Function ``fun`` with the entries of its argument and of its result as vectors.
+
+    start : a tensor of the shape and dtype that ``fun`` expects. args : further arguments of ``fun``.
+    """
 
     def call(x: Tensor) -> Tensor:
         value = fun(iv.reshape(iv.astype(x, start.dtype), start.shape), *args)
@@ -285,7 +288,10 @@ class _Traced(Exception):
 
 
 def _numbers(function: Function) -> Function:
-    """The function on SciPy's side: of NumPy arrays, which records nothing."""
+    """Function for SciPy that calls ``function`` on NumPy arrays and records nothing.
+
+    It raises `_Traced` if the result depends on a trace or a batch, so that it has no numbers.
+    """
 
     def call(*vectors: NDArray) -> Number | tuple[Number, ...]:
         with iv.no_grad():
@@ -306,7 +312,7 @@ def _number(x: Tensor) -> Number:
 
 
 def _free(x: NDArray, bounds: Bounds | Sequence[Pair] | NDArray) -> NDArray:
-    """Mask of the entries that are strictly within their bounds."""
+    """Boolean array that is True for the entries of ``x`` strictly between their bounds."""
     if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
         lower, upper = bounds.lb, bounds.ub
     else:
@@ -328,10 +334,12 @@ def _solved(
     free: Callable[[OptimizeResult], NDArray | None] = lambda _: None,
     refused: bool = False,
 ) -> OptimizeResult:
-    """SciPy's result with its ``x`` as a tensor, where the condition on a function is zero.
+    """SciPy's result with ``x`` as a tensor that can be differentiated, also in a trace or a batch.
 
-    solve : SciPy's solver, of the function and the entries of the start.
-    free : of SciPy's result, which entries no bound holds; None for all of them.
+    solve : SciPy's solver; it gets the function and the entries of the start.
+    condition_of : makes of a function the condition that is zero at the solution.
+    free : gives for SciPy's result a boolean array, True for entries that are not at a bound; None for all.
+    refused : True if the solution has no known derivative: a tracked one raises ArgumentError.
     """
     if has_entries(start):
         try:
@@ -378,7 +386,11 @@ def _with_solution(
     free: NDArray | None,
     refused: bool,
 ) -> OptimizeResult:
-    """SciPy's result with its ``x`` as a tensor, where the condition is zero."""
+    """SciPy's result, changed in place: its ``x`` becomes a tensor that can be differentiated.
+
+    condition : is zero at the solution. free : True for entries that are not at a bound; None for all.
+    refused : True if the solution has no known derivative: a tracked one raises ArgumentError.
+    """
     x = iv.asarray(result.x)
 
     def held(x: Tensor) -> Tensor:

@@ -27,12 +27,15 @@ def _unit(*_: Tensor) -> tuple[float, float]:
 
 
 def _above(x: Tensor, low: float = 0.0) -> Tensor:
-    """x where it is above a number, that number elsewhere: there it is chosen against."""
+    """Maximum of ``x`` and ``low``, where ``low`` has no derivative.
+
+    It keeps functions finite outside of the support, where their values are not used.
+    """
     return iv.where(x > low, x, low)
 
 
 class _Further(TypedDict):
-    """The fields of `Distribution` that a mirror at 0 says nothing of."""
+    """Fields of `Distribution` that do not follow from the symmetry in `_symmetric`."""
 
     name: str
     log_density: Function
@@ -49,7 +52,7 @@ def _symmetric(
     shapes: tuple[str, ...] = (),
     **options: Unpack[_Further],
 ) -> Distribution:
-    """A distribution that is the same mirrored at 0."""
+    """Distribution that is symmetric about 0: ``sf_`` and ``isf_`` follow from ``cdf_`` and ``ppf_``."""
     return Distribution(
         shapes=shapes,
         cdf_=cdf_,
@@ -126,7 +129,7 @@ logistic = _symmetric(
 
 
 def _cauchy_ppf(q: Tensor) -> Tensor:
-    """-1 / tan(pi q), 0 at 1 / 2."""
+    """Quantile -1 / tan(pi q), which is 0 at q = 1 / 2."""
     far = iv.abs(q - 0.5) > 0.25
     outer = -1 / iv.tan(math.pi * iv.where(far, iv.where(q > 0.5, q - 1, q), 0.25))
     return iv.where(far, outer, iv.tan(math.pi * (iv.where(far, 0.5, q) - 0.5)))
@@ -276,13 +279,18 @@ def _t_cdf(z: Tensor, df: Tensor) -> Tensor:
 
 
 def _odds(a: Tensor, b: Tensor | float, q: Tensor) -> Tensor:
-    """w / (1 - w) of the w with betainc(a, b, w) = q: by w, or by 1 - w where that is the smaller."""
+    """Odds w / (1 - w) of the number w with betainc(a, b, w) = q.
+
+    They are computed from the smaller of w and 1 - w, so that they are exact at both ends.
+    """
     w, v = special.betaincinv(a, b, q), special.betainccinv(b, a, q)
     return iv.where(w < v, w / (1 - w), (1 - v) / v)
 
 
 def _t_ppf(q: Tensor, df: Tensor) -> Tensor:
-    """The quantile; at 1 / 2, where the root has no derivative, the line with that of the inverse."""
+    """Quantile of the t distribution. Near q = 1 / 2 it is a line with the exact derivative: the formula has
+    none there.
+    """
     density = iv.exp(_t_log_density(iv.zeros_like(df), df))
     middle = iv.abs(q - 0.5) < 1e-7
     away = iv.where(middle, 0.3, q)

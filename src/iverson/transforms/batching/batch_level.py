@@ -64,7 +64,12 @@ if TYPE_CHECKING:
 
 
 class Example(Origin):
-    """One example, of a value that has all of them along its first axis."""
+    """Origin of the entries that one example stores, from the origin of a value that holds all examples.
+
+    The pattern of the batch has the examples along its first axis; the pattern of the example is one part of
+    it.
+    It is UNKNOWN if the examples of the batch do not share one pattern.
+    """
 
     __slots__ = ()
 
@@ -77,11 +82,12 @@ class Example(Origin):
 
 
 class Batched(LevelValue):
-    """Value of a handle in a batch: one array for each example, in a handle with the examples along axis 0.
+    """Value that stands for one example: its handle, ``held``, has the arrays of all examples along axis 0.
 
-    lead : 1; or 0 for a value that is the same for all examples, in a handle of its own shape, where the
-        batch must tell it apart from the same value outside: as a variable of a gradient inside.
-    may_store : True if eager code may have it in a sparse layout.
+    lead : 1 if ``held`` has the axis of examples. 0 if the value is the same for all examples and ``held``
+        has the shape of one; the batch then still distinguishes it from the same value outside (a variable of
+        a gradient inside of the batch, for example).
+    may_store : True if eager code may have this value in a sparse layout.
     """
 
     __slots__ = ("_origin", "_shape", "dense", "dtype", "held", "lead", "may_store", "shape")
@@ -113,7 +119,9 @@ class Batched(LevelValue):
 
     @property
     def stored(self) -> Any:
-        """Origin of the entries of one example that eager code would store; None of numbers."""
+        """Origin of the entries of one example that eager code would store; None if eager code has
+        it dense.
+        """
         if self._origin is not None:
             return self._origin
         origin = None if self.dense else origin_of(self.held)
@@ -141,10 +149,11 @@ _NUMBERS = frozenset((bool, int, float, complex))
 
 
 class Batch(Level):
-    """Examples of one function, carried through it together.
+    """Level of a `vmap` call: ops on values of the batch are carried out on all examples at once.
 
     size : the number of examples.
-    origin : the batch of these examples, if this one carries out a body on them.
+    origin : the batch of the mapped function, if this batch carries out a body (of a loop or a branch) on the
+        same examples.
     """
 
     __slots__ = ("_constant", "_recorded", "_recording", "_written", "size")
@@ -159,7 +168,10 @@ class Batch(Level):
         self._constant = is_constant()  # around it: what is differentiated inside of that is recorded
 
     def _is_constant(self) -> bool:
-        """True if the mapped function says that its computations here are constant."""
+        """Return True if the mapped function has declared its computations constant, inside of this batch.
+
+        A declaration that was already in force around the batch does not count.
+        """
         return is_constant() and not self._constant
 
     def writing(self, x: Handle) -> None:
@@ -168,9 +180,11 @@ class Batch(Level):
             self._written.append((ref(x), value, slot_of(x)))
 
     def put_back(self, results: Sequence[Operand | None]) -> bool:
-        """Restore tensors around the function; return True if it wrote into one that is still alive.
+        """Restore the tensors from outside that the mapped function wrote into.
 
-        results : leaves of its result; a tensor that it made itself may be one of them.
+        Return True if one of them is still alive and is not in ``results``: the function had then a side
+        effect.
+        results : leaves of the function's result; a tensor that it created and wrote may be one of them.
         """
         if self._wrote(results):
             gc.collect()  # a cycle may keep a temporary alive
@@ -180,7 +194,9 @@ class Batch(Level):
         return self._wrote(results)
 
     def _wrote(self, results: Sequence[Operand | None]) -> bool:
-        """True if a tensor that the function wrote into is still alive and is no result."""
+        """Return True if a tensor that the function wrote into is still alive and is not one of
+        ``results``.
+        """
         handles = (where() for where, *_ in self._written)
         return any(x is not None and all(x is not r for r in results) for x in handles)
 
@@ -189,11 +205,15 @@ class Batch(Level):
         return self.size
 
     def of_examples(self, handle: Handle) -> Any:
-        """A handle of one example, from one with all of them along axis 0."""
+        """Handle that stands for one example in this batch; ``handle`` has all examples along axis 0."""
         return make_handle(self.value(handle, 1))
 
     def variable_of(self, x: Operand) -> Any:
-        """Handle to differentiate in this batch; for a tensor from outside, a handle that the batch knows."""
+        """Handle of ``x`` to differentiate with respect to, inside of this batch.
+
+        It is ``x`` itself if that is a value of the batch; else a new value of the batch that is the same for
+        all examples.
+        """
         value = value_of(x)
         return (
             x
@@ -240,19 +260,31 @@ class Batch(Level):
         return each_example(function, self)
 
     def outside(self, x: Any) -> tuple[Any, int]:
-        """Handle outside that x stands for, and 1 if that has the examples along axis 0, else 0."""
+        """Handle that ``x`` stands for outside of this batch, and 1 if it has the examples along axis 0, else
+        0.
+
+        If ``x`` is no value of this batch, the result is ``(x, 0)``.
+        """
         value = value_of(x, None)
         return (value.held, value.lead) if isinstance(value, Batched) and value._level is self else (x, 0)
 
     def value(self, handle: Handle, lead: int) -> Any:
-        """Value of a handle of one example: a constant zero is the same for all, and remains a zero."""
+        """Value of this batch that holds ``handle``; ``lead`` is 1 if ``handle`` has the examples along axis
+        0.
+
+        If ``handle`` is a constant zero, the result is a `Zero` of the shape of one example and no `Batched`.
+        """
         batched = Batched(self, handle, lead)
         if not batched.dense and type(value_of(handle)) is Zero and not is_tracked(handle):
             return Zero(batched.shape, batched.dtype, batched.stored)
         return batched
 
     def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """The op on all examples at once, by its rule."""
+        """Result of ``op`` on all examples at once, as values of this batch.
+
+        The batching rule of the op is used if an operand differs between examples (or the op draws random
+        numbers that differ); else the op is run once, outside of the batch.
+        """
         if levels()[-1] is not self:  # what it is of is outside of levels within this one
             with self.innermost():
                 return self.bind(op, args, params)
@@ -303,7 +335,7 @@ class Batch(Level):
 
 
 def _warned(op: Op) -> Any:
-    """The rule for an op that has none: a loop over the examples, with a warning."""
+    """Warn that ``op`` has no batching rule, and return the rule `one_by_one`, a loop over the examples."""
     warn(
         f"vmap: no rule for '{op.name}': it is carried out example by example; say `batch` in its record, or "
         "its definition in index notation (te.op)",
@@ -313,7 +345,7 @@ def _warned(op: Op) -> Any:
 
 
 def _strided(value: Batched) -> Any:
-    """The entries, if they are the same for all examples; raises GraphError if not."""
+    """Entries of ``value`` as an array, if it is the same for all examples; otherwise raises GraphError."""
     if not value.lead:
         return to_strided(value_of(value.held))
     level_of((value,))  # raises where it was kept after its end
@@ -328,7 +360,7 @@ def _strided(value: Batched) -> Any:
 
 
 def _support(value: Batched) -> Entries:
-    """The entries in which any example may be nonzero."""
+    """Support of one example: a region outside of which the entries of every example are zero."""
     if value.dense:
         return FULL
     support = support_of(value_of(value.held))
@@ -353,7 +385,10 @@ register(
 
 
 def chunk(chunk_size: SupportsIndex | None, operation: str) -> int | None:
-    """Number of examples to compute together; raises ArgumentError unless it is None or positive."""
+    """Return ``chunk_size`` as an integer, or None; raises ArgumentError if it is not positive.
+
+    The result is the number of examples that are computed together; None stands for all of them.
+    """
     step = None if chunk_size is None else as_int(chunk_size, operation, "chunk_size")
     if step is not None and step < 1:
         raise ArgumentError(operation, "chunk_size", got=str(step), expected="a positive number of examples")
@@ -361,7 +396,7 @@ def chunk(chunk_size: SupportsIndex | None, operation: str) -> int | None:
 
 
 def joined(parts: Sequence[Handle]) -> Any:
-    """Results of chunks of examples, as one array."""
+    """Results of consecutive chunks of examples, concatenated along axis 0."""
     if len(parts) == 1:
         return parts[0]
     return F.concat(*parts, axis=0, offsets=concat_offsets([p.shape[0] for p in parts]))

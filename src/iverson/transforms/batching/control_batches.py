@@ -35,11 +35,13 @@ Flags = tuple[bool, ...]
 def batched(
     body: Graph, of: Sequence[bool], examples: Examples, force: Sequence[bool] = ()
 ) -> tuple[Graph, Flags]:
-    """A body on all examples, and for each of its outputs, True if it differs from example to example.
+    """Graph of ``body`` on all examples, and for each output, True if it has an axis of examples in front.
 
-    of : for each input, True if it differs from example to example.
-    examples : their number and their batch: random draws in it differ between examples, too.
-    force : for the first outputs, True if they get an axis of examples in any case.
+    of : for each input, True if it differs from example to example (and has their axis in front).
+    examples : gives the number of examples and the batch; random draws that belong to the batch differ
+        between examples, too.
+    force : for the first outputs, True if the output must have an axis of examples even if it is equal for
+        all.
     """
     forced = (*force, *(False,) * (len(body.outputs) - len(force)))
     size, origin = examples.size, examples.level
@@ -49,6 +51,10 @@ def batched(
 
 
 def _batched(body: Graph, of: Sequence[bool], size: int, origin: Batch, forced: Flags) -> tuple[Graph, Flags]:
+    """Graph of ``body`` on ``size`` examples, and the flags of its outputs; see `batched`, which caches it.
+
+    forced : for each output, True if it must have an axis of examples.
+    """
     with Trace("vmap") as trace, recording(False):
         inputs = [
             trace.input(Aval((size, *v.shape), v.dtype) if has else v.aval)
@@ -65,7 +71,7 @@ def _batched(body: Graph, of: Sequence[bool], size: int, origin: Batch, forced: 
 
 
 def _held(level: Batch, x: Handle) -> tuple[Any, bool]:
-    """Handle outside that x stands for, and True if that has one array for each example."""
+    """Handle that ``x`` stands for outside of ``level``, and True if it has an axis of examples in front."""
     value = value_of(x)
     if isinstance(value, Batched) and value._level is level:
         return value.held, value.lead == 1
@@ -77,12 +83,14 @@ def _repeated(x: Handle, size: int) -> Any:
 
 
 def _each(results: Sequence[Handle], flags: Sequence[bool], size: int) -> tuple[Any, ...]:
-    """Results with an axis of examples."""
+    """The ``results``, each with an axis of ``size`` examples in front; ``flags`` says which have one
+    already.
+    """
     return tuple([x if has else _repeated(x, size) for x, has in zip(results, flags, strict=True)])
 
 
 def _exchanged(x: Handle) -> Any:
-    """The axes of examples and of steps, each in the other's place."""
+    """Array with axes 0 and 1 of ``x``, the examples and the steps, exchanged."""
     return F.permute_dims(x, axes=(1, 0, *range(2, x.ndim)))
 
 
@@ -96,6 +104,9 @@ def _scan(
     length: int,
     reverse: bool,
 ) -> tuple[Any, ...]:
+    """Batching rule of `scan`: the loop with a body on all examples; carries that may differ get an axis of
+    examples.
+    """
     size, of = examples.size, list(examples.of)
     batched_body, flags = _settled(body, of, examples, consts, carry)
     operands = [
@@ -117,7 +128,11 @@ def _scan(
 
 
 def _settled(body: Graph, of: list[bool], examples: Examples, consts: int, carry: int) -> tuple[Graph, Flags]:
-    """A loop's body on all examples; ``of`` then says of the carry too which differs in some step."""
+    """Graph of the body of a loop on all examples, and the flags of its outputs (see `batched`).
+
+    The list ``of`` is changed in place: a carry is marked True as soon as it differs between examples in some
+    step. The body is batched again until no further carry gets marked.
+    """
     while True:
         here = of[consts : consts + carry]
         batched_body, flags = batched(body, of, examples, here)
@@ -129,6 +144,9 @@ def _settled(body: Graph, of: list[bool], examples: Examples, consts: int, carry
 def _cond(
     _F: Namespace, examples: Examples, *args: Handle, on_true: Graph, on_false: Graph
 ) -> tuple[Any, ...]:
+    """Batching rule of `cond`. If the predicate differs between examples, both branches are run and `where`
+    chooses.
+    """
     size, of = examples.size, examples.of[1:]
     bodies = [batched(body, of, examples) for body in (on_true, on_false)]
     flags = tuple([a or b for a, b in zip(bodies[0][1], bodies[1][1], strict=True)])
@@ -148,10 +166,14 @@ def _cond(
 def _for_those(
     takes: Handle, body: Graph, args: Sequence[Handle], of: Sequence[bool], size: int
 ) -> Sequence[Any]:
-    """The outputs of a branch for the examples that take it; outputs of other examples are arbitrary.
+    """Outputs of a branch for the examples that take it; outputs of other examples are arbitrary.
 
-    Other examples run it with the arguments of the first example that takes it, so that they raise no error
-    and end: shapes, and so programs, do not depend on who takes it. It is not run if no example takes it.
+    takes : for each example, True if it takes the branch.
+    of : for each of ``args``, True if it has an axis of examples in front.
+
+    Other examples run the branch with the arguments of the first example that takes it, so that they raise no
+    error and end: shapes, and so programs, do not depend on who takes it. The branch is not run if no example
+    takes it.
     """
     if not size or all(map(_is_total, body.equations)):
         return interpret(body, args)
@@ -166,27 +188,32 @@ _INT = np.dtype(np.int64)
 
 
 def _is_total(equation: Equation) -> bool:
-    """True if an equation ends without an error and without an effect, whatever its operands contain."""
+    """Return True if an equation always ends, with no error and no effect, whatever its operands contain."""
     op = equation.op
     moves = op.entry_map.moves and len(values_of(equation.operands)) == 1
     return op.elementwise or moves or op.name in PRODUCTS or "keepdims" in equation.params
 
 
 def _zeros(body: Graph) -> Graph:
-    """A body with the inputs and outputs of another, which are zero."""
+    """Graph with the inputs and outputs of ``body``, whose outputs are all zero."""
     inputs = tuple([Value(v.aval) for v in body.inputs])
     zeros = tuple(map(zero_constant, body.outputs))
     return interned(Graph(inputs, (), tuple(v for v, _ in zeros), zeros))
 
 
 def _where(flags: Handle, a: Handle, b: Handle) -> Any:
-    """Examples of a where their flags are True, else of b."""
+    """Array with the examples of ``a`` for which ``flags`` (one for each example) is True, else those of
+    ``b``.
+    """
     return F.where(padded(F, flags, a.ndim - 1), a, b)
 
 
 def _while(
     _F: Namespace, examples: Examples, *args: Handle, condition: Graph, body: Graph, consts: int
 ) -> tuple[Any, ...]:
+    """Batching rule of `while`. If the condition differs between examples, the loop runs until all have
+    ended.
+    """
     size, of, carry = examples.size, list(examples.of), len(body.outputs)
     batched_body, flags = _settled(body, of, examples, consts, carry)
     batched_condition, (differs,) = batched(condition, of, examples)
@@ -204,7 +231,10 @@ def _while(
 
 
 def _until_all(condition: Graph, body: Graph, of: Sequence[bool], examples: Examples) -> tuple[Graph, Graph]:
-    """The body and the condition of a loop in which every example takes as many steps as it needs."""
+    """Graphs of the body and of the condition of a loop that runs until it has ended for every example.
+
+    In a step, an example for which the loop has ended keeps its carry. All carries have an axis of examples.
+    """
     carry = len(body.outputs)
     batched_condition, _ = batched(condition, of, examples, (True,))
     step, _ = batched(body, of, examples, (True,) * carry)

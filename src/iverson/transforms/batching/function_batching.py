@@ -30,16 +30,18 @@ class ExampleLevel(Protocol):
 
     @property
     def _recording(self) -> AbstractContextManager[None]:
-        """A block in which ops are recorded as where the batch is entered."""
+        """Context in which ops are recorded exactly if they were recorded where the batch was entered."""
 
     def outside(self, x: Handle | None, /) -> Held:
-        """Handle outside that x stands for, and 1 if that has the examples along axis 0, else 0."""
+        """Handle that ``x`` stands for outside of the batch, and 1 if it has the examples along axis 0, else
+        0.
+        """
 
     def of_examples(self, handle: Handle, /) -> Any:
-        """A handle of one example, from one with all of them along axis 0."""
+        """Handle that stands for one example; ``handle`` has all examples along axis 0."""
 
     def function(self, function: type[Function], args: tuple[object, ...], /) -> Any:
-        """The result of a Function on arguments of the level."""
+        """Result of ``function.apply(*args)``, where some of ``args`` are values of the batch."""
 
     def innermost(self) -> AbstractContextManager[None]:
         """A block in which no level within this one is entered."""
@@ -55,7 +57,9 @@ Held = tuple[Any, int]
 
 
 class _Restored(Context):
-    """A context in another batch than the one in which it was filled."""
+    """Context that is passed to the user's backward in another batch than the one in which forward
+    filled it.
+    """
 
     _tensors: tuple[Any, ...] = ()
 
@@ -67,8 +71,10 @@ class _Restored(Context):
 def by_rule(
     cls: type[Function], size: int, operands: Sequence[Held], arg_origins: Sequence[Stored]
 ) -> tuple[list[Held], bool]:
-    """The results of the user's static method ``vmap``, and whether there are several.
+    """Results of the user's static method ``vmap``, each paired with 1 or 0, and True if it returned several.
 
+    The number is 1 if the result has the examples along axis 0 (they are moved there), and 0 if it is the
+    same for all.
     arg_origins : origins of the entries that the arguments of one example store.
     """
     dense = (
@@ -100,9 +106,12 @@ def _first(axis: int, ndim: int) -> tuple[int, ...]:
 def over_examples(
     cls: type[Function], size: int, of: Sequence[int], arg_origins: Sequence[Stored], enter: NewLevel
 ) -> type[Function]:
-    """The Function on all examples: of arguments that have them along axis 0 where ``of`` says so.
+    """Function that does what ``cls`` does, on all ``size`` examples in one call.
 
+    Its arguments have the examples along axis 0 where ``of`` is 1, and its results have them all. If the
+    user's forward reads entries, a warning is given and the examples are computed one by one.
     arg_origins : origins of the entries that the arguments of one example store.
+    enter : makes a batch for a number of examples, a block to enter.
     """
 
     class Over(Function):
@@ -167,9 +176,11 @@ def over_examples(
 
 
 def each_example(cls: type[Function], level: ExampleLevel) -> type[Function]:
-    """A Function that reads entries, differentiated inside of a batch: its rule, too, example by example.
+    """Function with the forward of ``cls`` in the batch ``level``, and a backward that runs example by
+    example.
 
-    Its derivative outside of the batch is the user's, and within it is not differentiated a second time.
+    It is for a Function whose backward reads entries while it is differentiated inside of the batch. Its
+    derivative outside of the batch is the user's; inside it cannot be differentiated a second time.
     """
 
     class Each(Function):
@@ -197,7 +208,10 @@ def each_example(cls: type[Function], level: ExampleLevel) -> type[Function]:
 
 
 def _pulled(cls: type[Function], args: Sequence[Handle], grads: Sequence[Handle]) -> list[Any]:
-    """Cotangents of the arguments of one call, from those of its results."""
+    """Cotangents of ``args`` from the cotangents ``grads`` of the results of ``cls.apply(*args)``.
+
+    There is one for each argument: None for an argument without a derivative.
+    """
     at = [k for k, a in enumerate(args) if isinstance(a, Handle) and a.dtype.kind in "fcV"]
     variables = fresh([args[k] for k in at], cls.__name__, "arguments")
     variable_at = dict(zip(at, variables, strict=True))
@@ -226,7 +240,12 @@ def _run(cls: type[Function], ctx: Context, args: Sequence[object]) -> Any:
 def _inside(
     level: ExampleLevel, operands: Sequence[Handle], of: Sequence[int], arg_origins: Sequence[Stored]
 ) -> list[Any]:
-    """Handles of one example, which stores the same entries as in the batch that it is from."""
+    """Handles of one example in ``level``, from operands that have all examples along axis 0 where ``of`` is
+    1.
+
+    Each handle stores the same entries as the argument in the batch it comes from: these have
+    ``arg_origins``.
+    """
     handles = [level.of_examples(x) if lead else x for x, lead in zip(operands, of, strict=True)]
     for x, origin, lead in zip(handles, arg_origins, of, strict=True):
         if lead and origin is not None:
@@ -246,7 +265,10 @@ def _keep(
     out: Sequence[Handle | None],
     results: Sequence[Handle | None],
 ) -> None:
-    """Save outside of the batch the values that the user's forward saved inside."""
+    """Save in ``ctx``, outside of the batch, all that the user's forward saved in ``context`` inside of it.
+
+    out : what the user's forward returned, inside. results : the same, outside, with the axis of examples.
+    """
     result_of = {id(r): x for r, x in zip(out, results, strict=True)}
 
     def outside(x: Handle) -> Held:
@@ -266,7 +288,11 @@ def _keep(
 def _say(
     ctx: Context, context: Context, out: Sequence[Handle | None], results: Sequence[Handle | None]
 ) -> None:
-    """Copy the declarations of the user's forward on results of one example to those of all examples."""
+    """Copy to ``ctx`` what the user's forward declared in ``context`` about its results.
+
+    A declaration about a result of one example, in ``out``, is made for the same item of ``results``, which
+    has all examples.
+    """
     ctx.set_materialize_grads(context._materialize)
     ctx.mark_non_differentiable(
         *(x for r, x in zip(out, results, strict=True) if r is not None and id(r) in context._no_gradient)
@@ -274,7 +300,7 @@ def _say(
 
 
 def _back(ctx: Context, level: ExampleLevel) -> Context:
-    """The user's context, in a batch."""
+    """Context for the user's backward in the batch ``level``, with what `_keep` saved in ``ctx``."""
     leaves = _inside(level, ctx.saved_tensors, ctx.leads, ctx.stored)
     leaves = [other if x is None else x for x, other in zip(leaves, ctx.others, strict=True)]
     saved, attributes = unflatten(ctx.structure, leaves)
@@ -293,7 +319,9 @@ def _restored(source: Context | None, tensors: Sequence[Handle | None], ctx: Con
 
 
 def _at(args: Sequence[Handle | None], of: Sequence[int], k: int) -> list[Any]:
-    """The arguments of one example."""
+    """Arguments of example ``k``: row ``k`` of each of ``args`` that has the examples along axis 0 (``of`` is
+    1).
+    """
     keys = [
         (k, *(slice(0, n, 1) for n in x.shape[1:])) if lead and x is not None else ()
         for x, lead in zip(args, of, strict=True)
@@ -308,7 +336,10 @@ def _example(
     k: int,
     arg_origins: Sequence[Stored],
 ) -> list[Any]:
-    """Arguments of one example, sparse if they are in the batch; no derivative goes through. See `_at`."""
+    """Arguments of example ``k`` (see `_at`), in a sparse layout if they have one in the batch.
+
+    The conversion is outside of the derivative. Raises ArgumentError if the stored entries are not known.
+    """
     arguments = _at(args, of, k)
     for n, (x, origin) in enumerate(zip(arguments, arg_origins, strict=True)):
         pattern = resolved(origin)

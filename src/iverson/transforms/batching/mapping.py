@@ -95,7 +95,13 @@ def _of_chunk(
     out_axes: AxisTree,
     piece: Piece,
 ) -> tuple[list[Any], list[int | None], Any]:
-    """The results for some examples, with the axes they are to get and the structure they have."""
+    """Results of ``function`` for the examples in ``piece``, the ``out_axes`` of its leaves, and its
+    structure.
+
+    A result has the examples along axis 0, or none of them if its axis in ``out_axes`` is None.
+    leaves : leaves of the arguments. structure : their structure, a tuple of arguments.
+    mapped : the leaves that have an axis of examples, with their positions in ``leaves``.
+    """
     with Batch(piece.stop - piece.start if isinstance(piece, slice) else piece.size) as level:
         inputs = [_same_for_all(level, x) for x in leaves]
         for m in mapped:
@@ -122,10 +128,11 @@ def _of_chunk(
 
 
 class _Mapped:
-    """A leaf with examples, in front.
+    """Leaf of the arguments that has an axis of examples, which is moved to axis 0.
 
-    held : all of them, a plain handle.
-    masks : of a MaskedTensor, the mask of specified entries.
+    held : all examples, a plain handle.
+    masks : of a MaskedTensor, the masks of all examples as a NumPy array; else None.
+    position : the number of the leaf.
     """
 
     __slots__ = ("held", "masks", "position")
@@ -152,7 +159,10 @@ class _Mapped:
         return self.held.shape[0]  # type: ignore[no-any-return]
 
     def example(self, level: Batch, piece: Piece) -> Any:
-        """The argument in the batch of some of the examples, which share a mask."""
+        """Argument of the mapped function in the batch ``level`` that computes the examples in ``piece``.
+
+        The examples of a masked leaf in one piece have equal masks.
+        """
         x = self.held
         if not isinstance(piece, slice):
             x = F.gather(x, piece, axes=(0,))
@@ -171,9 +181,12 @@ Piece = Any
 
 
 def _pieces(mapped: Sequence[_Mapped], size: int, step: int | None) -> tuple[list[Piece], Any]:
-    """The examples that are computed together, and where each of them is then found if not in order.
+    """Pieces: groups of examples that are computed together, each a slice or an array of example numbers.
 
-    Examples are together if their masks are equal: entries that do not exist in all of them have no axis.
+    The second result gives the position of each example in the concatenated pieces; it is None if they are in
+    order. Examples are together only if their masks are equal: entries that do not exist in all of them have
+    no axis.
+    step : the largest number of examples in a piece, or None.
     """
     groups: dict[bytes, list[int]] = {}
     for k in range(size):
@@ -193,7 +206,7 @@ def _pieces(mapped: Sequence[_Mapped], size: int, step: int | None) -> tuple[lis
 
 
 def _moved(x: Handle, start: int, stop: int) -> Any:
-    """x with an axis moved."""
+    """Array with axis ``start`` of ``x`` moved to position ``stop``."""
     order = [k for k in range(x.ndim) if k != start]
     order.insert(stop, start)
     return F.permute_dims(x, axes=tuple(order)) if start != stop else x
@@ -213,15 +226,20 @@ def _size(mapped: Sequence[_Mapped]) -> int:
 
 
 def _same_for_all(level: Batch, x: Any) -> Any:
-    """An argument without examples: if it is tracked, that is outside of the batch."""
+    """Argument without an axis of examples, ready for the mapped function.
+
+    A tensor that is tracked outside of the batch becomes a value of the batch; other values are returned
+    unchanged.
+    """
     handle = unwrap(x)
     return rewrap(x, level.variable_of(handle)) if isinstance(handle, Operand) and is_tracked(handle) else x
 
 
 def _left(level: Batch, result: Tree, axis: int | None) -> Any:
-    """Result of the function for all examples, with these along axis 0; without them if ``axis`` is None.
+    """Result of the mapped function outside of the batch, in a handle of its own.
 
-    A handle of its own, whatever else the function returns.
+    It has the examples along axis 0, or no axis of them if ``axis`` is None; raises ArgumentError if it then
+    differs between examples. A masked result gives a `_MaskedPart`.
     """
     if result is None:
         return None
@@ -247,16 +265,17 @@ def _left(level: Batch, result: Tree, axis: int | None) -> Any:
 
 
 class _MaskedPart(NamedTuple):
-    """A masked result of some examples: its entries, 0 for missing ones, and its mask."""
+    """Masked result of some examples, as two plain handles: entries (0 where unspecified) and mask."""
 
     data: Any
     mask: Any
 
 
 def _joined(parts: Sequence[Any], axis: int | None, order: NDArray | None) -> Any:
-    """The results of all chunks as one, with the examples' axis in its place.
+    """Results of all chunks as one array, with the axis of examples moved to ``axis``.
 
-    order : the position of each example, if they are not in order.
+    If ``axis`` is None, the result of the first chunk.
+    order : the position of each example in the joined chunks; None if they are in order.
     """
     if isinstance(parts[0], _MaskedPart):
         data, masks = ([getattr(p, name) for p in parts] for name in _MaskedPart._fields)
@@ -270,9 +289,11 @@ def _joined(parts: Sequence[Any], axis: int | None, order: NDArray | None) -> An
 
 
 def _prefix(axes: Any, tree: Any, structure: PyTreeSpec, argument: str) -> list[Any]:
-    """An axis or None for every leaf of a tree, from a tree of them like it or like the upper part of it.
+    """List with an axis or None for every leaf of ``tree``.
 
-    structure : the structure of the tree.
+    axes : a tree of axes with the structure of ``tree``, or of its upper part: an axis there is for all
+        leaves below.
+    argument : name of the argument that ``axes`` comes from, for the error message.
     """
     if type(axes) is int or axes is None:
         return [axes] * structure.num_leaves

@@ -34,11 +34,11 @@ MANY = 129
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """For each entry of an array, in row-major order, a row of the places that it may depend on.
+    """Places (entries of the variables) that each entry of an array, in row-major order, may depend on.
 
-    rows : of booleans, with a column for each place, and a last one that stands for all of them and is alone
-        in its row.
-    everywhere : whether all rows do.
+    rows : a boolean matrix with a row for each entry and a column for each place. The last column stands for
+        all places; a row with True there has no other True.
+    everywhere : True if every row has True in the last column.
     """
 
     rows: Rows
@@ -46,24 +46,28 @@ class Dependence:
 
     @property
     def matrix(self) -> Matrix:
-        """The rows of all entries (`scipy.sparse.csr_array`)."""
+        """Matrix of ``rows`` for all entries of the array (`scipy.sparse.csr_array`)."""
         return self.rows.whole
 
     @property
     def wide(self) -> NDArray[np.bool_]:
-        """The rows that may depend on any place; `pairs` lists none for them."""
+        """Boolean for each entry: True if it may depend on any place. `pairs` lists no place for such an
+        entry.
+        """
         matrix = self.matrix
         return _rows_with(matrix, matrix.indices == matrix.shape[1] - 1)
 
     @property
     def is_full(self) -> bool:
-        """True if all of several entries may depend on all places."""
+        """True if the array has more than one entry, and each of them may depend on all places."""
         m, matrix = self.rows.size, self.rows.matrix
         return m > 1 and (self.everywhere or matrix.nnz == m * (matrix.shape[1] - 1))
 
     @property
     def pairs(self) -> tuple[Numbers, Numbers]:
-        """The rows and the places of the entries outside of wide rows, in row-major order."""
+        """Pairs of an entry and a place that it may depend on, as two arrays in row-major order, without wide
+        entries.
+        """
         matrix = self.matrix.sorted_indices()
         rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         one_by_one = matrix.indices < matrix.shape[1] - 1
@@ -77,12 +81,15 @@ def dependences(
     lost: list[str] | None = None,
     widest: int | None = None,
 ) -> list[Dependence]:
-    """The dependence of each output; places count through the variables' entries in order.
+    """`Dependence` of each output on ``variables``; the entries of all variables, in order, are numbered as
+    places.
 
     recording : True if the result is differentiated further. Then only zeros of constants count: a tracked
         value may have a derivative where it stores nothing.
-    lost : a list to which calls are added whose results may depend on everything, though operands do not.
-    widest : rows with so many places count as full rows; by default rows with all places, if these are many.
+    lost : a list; texts are added to it for calls whose result may depend on everything, though their
+        operands do not.
+    widest : rows with at least this number of places count as full rows (`MANY` is the least number); by
+        default, rows with all places.
     """
     by_slot: dict[tuple[Node | None, int], Dependence] = {}
     count = sum(prod(x.shape) for x in variables)
@@ -117,7 +124,9 @@ def dependences(
 def _of_node(
     node: Node, incoming: Mapping[int, Dependence], k: int, recording: bool, widest: int
 ) -> Dependence:
-    """The dependence of a result, from those of the inputs."""
+    """`Dependence` of result ``k`` of a node, from those of its inputs, which ``incoming`` has by their
+    numbers.
+    """
     op, out = node.op, node.result(k)
     assert op is not None
     size, count = prod(out.shape), next(iter(incoming.values())).rows.matrix.shape[1] - 1
@@ -134,12 +143,16 @@ def _of_node(
 
 
 def _anything(size: int, count: int) -> Dependence:
-    """All entries may depend on all places."""
+    """`Dependence` of ``size`` entries that may all depend on any of ``count`` places."""
     return Dependence(Rows.of_all(listed(np.arange(size + 1), np.full(size, count), count + 1)), True)
 
 
 def _with_wide_rows(rows: Rows, widest: int) -> Dependence:
-    """Rows of ``widest`` places, or that have the one that stands for all of them, with that one alone."""
+    """`Dependence` with ``rows``, in which rows of at least ``widest`` places are replaced by wide rows.
+
+    A wide row has only the last column, which stands for all places; a row that has this column loses all
+    others.
+    """
     matrix = rows.matrix
     count, lengths = matrix.shape[1] - 1, np.diff(matrix.indptr)
     wide = _rows_with(matrix, matrix.indices == count)
@@ -155,15 +168,18 @@ def _with_wide_rows(rows: Rows, widest: int) -> Dependence:
 
 
 def _rows_with(matrix: Matrix, there: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The rows that have one of some there columns."""
+    """Boolean for each row of ``matrix``: True if ``there`` is True for one of its stored entries."""
     rows = np.zeros(matrix.shape[0], bool)
     rows[np.searchsorted(matrix.indptr, np.flatnonzero(there), side="right") - 1] = True
     return rows
 
 
 def structure(variables: Sequence[Handle], outputs: Sequence[Handle]) -> Any:
-    """Key of all that `dependences` reads, to cache its results; None if it is large, or contains objects of
-    the user: the ops, their parameters and index arrays, shapes, patterns, and the operands of each op."""
+    """Key for a cache of the results of `dependences`: all that it reads of the recorded computation.
+
+    The key has the ops, their parameters and index arrays, shapes, patterns, and the operands of each op. It
+    is None if an index array is large, or the key would keep objects of the user alive.
+    """
     number_of: dict[tuple[Node | None, int], Any] = {slot_of(x): k for k, x in enumerate(variables)}
     records: list[Any] = []
     floor = min(slot_of(x)[0].number for x in variables)
@@ -192,7 +208,11 @@ FEW = 1 << 12
 
 
 def _operands(node: Node) -> tuple[Any, ...]:
-    """Shapes and patterns of a node's operands, and the entries of index arrays, as relations read them."""
+    """Facts of each operand of ``node`` that relations read: shape, dtype, and pattern, region or index
+    entries.
+
+    An index array of more than `FEW` entries gives ``...``: the node has then no key.
+    """
     op = node.op
     assert op is not None
     indexed = op.entry_map.indexed
@@ -217,7 +237,7 @@ def _operand(x: Any, may_be_index: bool) -> Any:
 
 
 def _is_constant(x: Any) -> bool:
-    """True if a value consists of numbers and names: to keep it keeps no object of the user's alive."""
+    """Return True if ``x`` consists of numbers, names and types only, so that a cache may keep it."""
     try:
         if x in _KNOWN:
             return True

@@ -15,7 +15,11 @@ LARGEST = 1 << 24
 
 
 def disjoint(support: NDArray[np.bool_]) -> list[Members]:
-    """Columns in groups of which no two hold True in one row: each joins the first group that has room.
+    """Groups of columns of ``support``, as arrays of column numbers; no two columns of a group have True in
+    one row.
+
+    Each column joins the first group that has room. If a row has Trues in more than half of the columns, few
+    passes could be saved, and each column is a group of its own.
 
     There are as many groups at least as a row has Trues; where that says little is won, each is alone.
 
@@ -39,12 +43,12 @@ def disjoint(support: NDArray[np.bool_]) -> list[Members]:
 
 
 def group_numbers(at: NDArray[np.int64], count: int) -> NDArray[np.int64] | None:
-    """The number of the group that each of ``count`` columns is in, from the columns of each row.
+    """Number of the group that each of ``count`` columns is in; no two columns of a group are in one row.
 
-    Of a band, or of the neighbours on a grid, the columns k, k + p, k + 2p, ... are a group for some p not
-    much larger than a row is wide: that is tried first. None where little would be won.
+    The result is None if grouping would save little. For a band, or for neighbours on a grid, the columns k,
+    k + p, k + 2p, ... are a group for some p not much larger than the width of a row: this is tried first.
 
-    at : a row's columns, ascending, with -1 in front of fewer.
+    at : for each row, the numbers of its columns, ascending; shorter rows have -1 in front.
 
     >>> group_numbers(np.array([[-1, 0, 1], [1, 2, 3], [3, 4, 5]]), 6)
     array([0, 1, 2, 0, 1, 2])

@@ -58,10 +58,11 @@ class Plan:
 
 
 def plan(line: Line, mode: str, is_sparse: bool = False) -> Plan | None:
-    """The passes for a function that was recorded; None where there is nothing to win.
+    """`Plan` of the passes for the Jacobian of a recorded function; None if sparsity saves nothing.
 
-    mode : "forward" or "reverse", which then are the only passes, or "auto".
-    is_sparse : True if known zeros are to be left out, however few passes that saves.
+    mode : "forward" or "reverse" for passes of this kind only, or "auto".
+    is_sparse : True if the result is to store only entries that may be nonzero: a plan is then made even if
+        it saves no passes.
     """
     m, n = (sum(x.size for x in handles) for handles in (line.outputs, line.inputs))
     if min(m, n) < FEW and not is_sparse:
@@ -99,7 +100,9 @@ WIDEST = 1 << 24
 def _made(
     output_dependences: Sequence[Dependence], mode: str, m: int, n: int, is_sparse: bool
 ) -> Plan | None:
-    """The passes for a function from n numbers to m, from the dependence of each result."""
+    """`Plan` for a function from n numbers to m numbers, from the dependence of each result; None if it saves
+    little.
+    """
     if all(d.everywhere for d in output_dependences):
         return None
     wide = np.concatenate([d.wide for d in output_dependences])
@@ -138,13 +141,20 @@ def _made(
 
 
 def _passes(groups: tuple[Numbers, bool, NDArray[np.bool_]]) -> int:
-    """The number of passes: of groups, and of rows alone."""
+    """Number of passes of a candidate plan: one for each group and one for each row that is alone.
+
+    groups : group numbers, True for forward mode, and a boolean for each row: True if it is alone.
+    """
     numbers, _, alone = groups
     return int(numbers.max(initial=-1)) + 1 + int(alone.sum())
 
 
 def _long(rows: Numbers, m: int) -> NDArray[np.bool_]:
-    """The longest rows, so many that passes are fewest: one for each, plus the length of the next."""
+    """Boolean for each of ``m`` rows: True for the longest rows, which get a pass of their own.
+
+    There are so many of them that their number plus the length of the longest remaining row is least.
+    rows : the row of each entry that may be nonzero.
+    """
     lengths = np.bincount(rows, minlength=m)
     order = np.argsort(-lengths, kind="stable")
     count = int(np.argmin(np.arange(m + 1) + np.append(lengths[order], 0)))
@@ -154,7 +164,11 @@ def _long(rows: Numbers, m: int) -> NDArray[np.bool_]:
 
 
 def _pairs(output_dependences: Sequence[Dependence]) -> tuple[Numbers, Numbers]:
-    """The rows and columns of the entries that may be nonzero, outside of wide rows, in row-major order."""
+    """Rows and columns, in the whole Jacobian, of the entries that may be nonzero, without those of wide
+    rows.
+
+    The entries are in row-major order.
+    """
     starts = np.cumsum([0, *(d.matrix.shape[0] for d in output_dependences)])
     pairs = [d.pairs for d in output_dependences]
     rows = np.concatenate(
@@ -164,7 +178,9 @@ def _pairs(output_dependences: Sequence[Dependence]) -> tuple[Numbers, Numbers]:
 
 
 def _groups(rows: Numbers, columns: Numbers, m: int, n: int) -> Numbers | None:
-    """The number of each column's group, from the entries of m rows; None where little would be won."""
+    """Number of the group of each of n columns, from the positions of entries in m rows; None if little is
+    saved.
+    """
     width = int(np.bincount(rows, minlength=1).max())
     if 2 * width > n or m * width > WIDEST:
         return None
@@ -172,7 +188,9 @@ def _groups(rows: Numbers, columns: Numbers, m: int, n: int) -> Numbers | None:
 
 
 def _listed(rows: Numbers, columns: Numbers, count: int, width: int) -> Numbers:
-    """For each row its columns, ascending, behind as many -1 as fill the place."""
+    """Array with a line for each of ``count`` rows: its columns, ascending, with -1 in front up to
+    ``width``.
+    """
     order = np.lexsort((columns, rows))
     rows, columns = rows[order], columns[order]
     counts = np.bincount(rows, minlength=count)
@@ -187,7 +205,10 @@ Entries = tuple[Numbers, Numbers, Any]
 
 
 def blocks(line: Line, plan: Plan, chunk_size: int | None, layout: str = "strided") -> list[list[Any]]:
-    """For each output, the blocks of all inputs. A sparse layout stores the entries that the plan lists."""
+    """Blocks of the Jacobian: for each output, a list with the block of each input.
+
+    A block in a sparse ``layout`` stores exactly the entries that the plan lists.
+    """
     starts = [np.cumsum([0, *(x.size for x in handles)]) for handles in (line.outputs, line.inputs)]
     if plan.forward:
         seeds = _grouped(line.inputs, starts[1], plan.numbers, plan.count)
@@ -216,7 +237,9 @@ def blocks(line: Line, plan: Plan, chunk_size: int | None, layout: str = "stride
 
 
 def stored_whole(block: Handle, y: Tensor, x: Tensor, layout: str) -> Any:
-    """A block of which no entry is known to be zero, in a sparse layout."""
+    """The dense ``block`` of output ``y`` and input ``x`` in a sparse layout that stores all of its
+    entries.
+    """
     rows, columns = (a.ravel() for a in np.indices((y.size, x.size)))
     return _stored([(rows, columns, F.reshape(block, shape=(y.size * x.size,)))], y, x, layout)
 
@@ -249,7 +272,11 @@ def _any_complex(handles: Sequence[Tensor]) -> bool:
 def _grouped(
     handles: Sequence[Tensor], starts: Numbers, numbers: Numbers, count: int, without: Numbers | None = None
 ) -> Seeds:
-    """Seeds of a pass for each group: the sum of its unit vectors. The number -1 is no group."""
+    """Seeds for one pass for each of ``count`` groups: the sum of the unit vectors of the group's entries.
+
+    starts : for each handle, the number of its first entry among the entries of all handles.
+    numbers : the group of each entry; -1 for none. without : entries that are in no group.
+    """
     if without is not None and without.size:
         numbers = numbers.copy()
         numbers[without] = -1
@@ -268,7 +295,9 @@ def _grouped(
 
 
 class _Block(NamedTuple):
-    """The rows and columns that a block of a Jacobian has of the whole."""
+    """Place of a block in the whole Jacobian: the first row and the end of its rows, and the same for
+    columns.
+    """
 
     rows: tuple[int, int]
     columns: tuple[int, int]
@@ -276,9 +305,11 @@ class _Block(NamedTuple):
     def entries(
         self, rows: Numbers, columns: Numbers, numbers: Numbers, forward: bool, results: Handle
     ) -> Entries:
-        """The listed entries that are in the block, with their values from the results of the passes.
+        """Listed entries that are in this block: their rows and columns in the block, and their values.
 
-        numbers : the pass of each column (``forward``) or row. results : results of the passes, along axis 0.
+        rows, columns : positions of the listed entries in the whole Jacobian.
+        numbers : the pass that gives each column (if ``forward``) or each row.
+        results : the results of all passes, along axis 0.
         """
         (top, bottom), (first, last) = self
         inside = (rows >= top) & (rows < bottom) & (columns >= first) & (columns < last)

@@ -49,8 +49,10 @@ class Line(Protocol):
 
 
 class Seeds(NamedTuple):
-    """Seeds of the passes: ``of(start, stop, weight)`` returns, for each handle, its seeds in some of all
-    ``total`` passes along axis 0, times a number, or None where all of them are zero.
+    """Seeds of ``total`` passes.
+
+    of : ``of(start, stop, weight)`` returns for each handle its seeds in the passes from ``start`` to
+        ``stop``, along axis 0 and multiplied by ``weight``, or None if all of these are zero.
     """
 
     total: int
@@ -58,7 +60,9 @@ class Seeds(NamedTuple):
 
 
 def by_rows(line: Line, chunk_size: int | None) -> list[list[Any]]:
-    """For each output, the blocks of all inputs, by pullbacks."""
+    """Blocks of the Jacobian by pullbacks of unit vectors: for each output, a list with the block of each
+    input.
+    """
     blocks = []
     for k, y in enumerate(line.outputs):
         pass_results = pulled(line, _units_of(line.outputs, k), chunk_size, y.dtype.kind == "c")
@@ -69,7 +73,9 @@ def by_rows(line: Line, chunk_size: int | None) -> list[list[Any]]:
 
 
 def by_columns(line: Line, chunk_size: int | None) -> list[list[Any]]:
-    """The same by pushforwards."""
+    """Blocks of the Jacobian by pushforwards of unit vectors: for each output, a list with the block of each
+    input.
+    """
     blocks: list[list[Any]] = [[] for _ in line.outputs]
     for k, x in enumerate(line.inputs):
         pass_results = pushed(line, _units_of(line.inputs, k), chunk_size, x.dtype.kind == "c")
@@ -79,9 +85,10 @@ def by_columns(line: Line, chunk_size: int | None) -> list[list[Any]]:
 
 
 def pulled(line: Line, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
-    """For each input, the results of passes from cotangents of the outputs, along axis 0.
+    """Cotangents of each input from all passes along axis 0; ``seeds`` are cotangents of the outputs.
 
-    is_complex : True if some of these outputs are complex.
+    is_complex : True if an output with seeds is complex: passes with imaginary seeds are made, too, for real
+        inputs.
     """
     results = _passes(line, line.pull, seeds, 1, chunk_size)
     real = [x.dtype.kind != "c" for x in line.inputs]
@@ -94,9 +101,9 @@ def pulled(line: Line, seeds: Seeds, chunk_size: int | None, is_complex: bool) -
 
 
 def pushed(line: Line, seeds: Seeds, chunk_size: int | None, is_complex: bool) -> list[Any]:
-    """For each output, the results of passes from tangents of the inputs, along axis 0.
+    """Tangents of each output from all passes along axis 0; ``seeds`` are tangents of the inputs.
 
-    is_complex : True if some of these inputs are complex.
+    is_complex : True if an input with seeds is complex: passes with imaginary seeds are made, too.
     """
     results = _passes(line, line.push, seeds, 1, chunk_size)
     if not is_complex:
@@ -106,7 +113,7 @@ def pushed(line: Line, seeds: Seeds, chunk_size: int | None, is_complex: bool) -
 
 
 def _units_of(handles: Sequence[Tensor], k: int) -> Seeds:
-    """A pass from each unit vector of handle k."""
+    """Seeds of one pass for each unit vector of ``handles[k]``; the seeds of other handles are None."""
     x = handles[k]
 
     def of(start: int, stop: int, weight: complex) -> list[Any]:
@@ -131,7 +138,10 @@ def _together(line: Line) -> int:
 
 
 def _passes(line: Line, walk: Walk, seeds: Seeds, weight: complex, chunk_size: int | None) -> list[Any]:
-    """For each handle at the other end, the results of all passes along axis 0."""
+    """Results of all passes along axis 0, for each handle at the other end of the passes.
+
+    walk : the pass, `Line.pull` or `Line.push`. weight : the number that seeds are multiplied by.
+    """
     step = chunk_size or _together(line)
     parts = [
         _together_from(line, walk, seeds, weight, start, min(start + step, seeds.total))
@@ -141,6 +151,11 @@ def _passes(line: Line, walk: Walk, seeds: Seeds, weight: complex, chunk_size: i
 
 
 def _together_from(line: Line, walk: Walk, seeds: Seeds, weight: complex, start: int, stop: int) -> list[Any]:
+    """Results of the passes from ``start`` to ``stop`` along axis 0, computed as one batch.
+
+    If a rule reads entries, the passes are made one by one. If a pass finds that it must be recorded, all are
+    made again.
+    """
     if start == stop:
         return [F.zero((0, *x.shape), x.dtype) for x in walk([None] * len(seeds.of(start, stop, weight)))]
     recorded = line.outer
@@ -157,7 +172,7 @@ def _together_from(line: Line, walk: Walk, seeds: Seeds, weight: complex, start:
 
 
 def _alone(walk: Walk, seeds: list[Handle | None]) -> list[Any]:
-    """One pass by itself."""
+    """Results of one pass outside of a batch; ``seeds`` and results have an axis of length 1 in front."""
     results = walk([None if x is None else F.squeeze(x, axis=(0,)) for x in seeds])
     return [F.expand_dims(x, axis=(0,)) for x in results]
 
@@ -172,7 +187,11 @@ def _examples(level: Batch, x: Handle) -> Any:
 
 
 def units(shape: Shape, dtype: DType, start: int, stop: int, weight: complex = 1) -> Any:
-    """The unit vectors of row-major positions, times a number, along axis 0: zero outside of a box."""
+    """Unit vectors of the row-major positions ``start`` to ``stop``, times ``weight``, along axis 0.
+
+    The result is a `Box` value, zero outside of the region around these positions, or a NumPy array if the
+    region is everything.
+    """
     count = stop - start
     places = np.unravel_index(np.arange(start, stop), shape) if shape else ()
     region = Region(
@@ -190,7 +209,7 @@ def _shaped(rows: Handle, shape: Shape) -> Any:
 
 
 def _last(columns: Handle) -> Any:
-    """Move the axis of the passes behind the other axes."""
+    """The array ``columns`` with its first axis, that of the passes, moved behind all others."""
     return columns if _is_zero(columns) else F.permute_dims(columns, axes=(*range(1, columns.ndim), 0))
 
 
