@@ -8,6 +8,7 @@ inputs no term cancels another, so that a term is 0 only where it is a structura
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from iverson import te
 from iverson.te.ir.expressions import Tensor, Var
 from iverson.te.ir.interpret import run
+from iverson.te.ir.nodes import recurrence_of
 from iverson.te.ir.supports import EVERYWHERE, NOWHERE, nonzero, support
 from iverson.te.ir.verify import check
 from iverson.te.lowering.explanation import counts
@@ -54,9 +56,19 @@ def visited(tensors: list[Tensor]) -> int:
 def nonzero_terms(tensors: list[Tensor], feed: Feed) -> int:
     """Of an eliminated program; values, which are held elsewhere, say that no other terms are left out."""
     terms = Terms(feed, {})
-    for s in te.eliminate(te.program_of(tensors)).statements:
-        terms.known.setdefault(s.tensor, np.zeros(s.tensor.shape))
-        terms.run((s,), {})
+    statements = te.eliminate(te.program_of(tensors)).statements
+    for recurrence, group in groupby(statements, key=lambda s: recurrence_of(s.tensor)):
+        members = tuple(group)
+        for s in members:
+            terms.known.setdefault(s.tensor, np.zeros(s.tensor.shape))
+        if recurrence is None:
+            for s in members:
+                terms.run((s,), {})
+            continue
+        steps = terms.range(recurrence.axis, {})
+        for step in reversed(steps) if recurrence.reverse else steps:
+            for s in members:
+                terms.run((s,), {recurrence.axis: step})
     return terms.nonzero
 
 
@@ -363,3 +375,96 @@ def test_derivatives_of_stages_with_zeros(data: Any, seed: int) -> None:
             for s in (step, -step)
         )
         np.testing.assert_allclose((bent * u).sum(), (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-7)
+
+
+# --- scans --------------------------------------------------------------------------------------------
+
+
+class Scan:
+    """A recurrence whose step multiplies the state by a matrix with zeros, and its function of arrays."""
+
+    def __init__(self, draw: Callable[..., Any]) -> None:
+        self.steps, self.n = draw(st.integers(0, 4)), draw(st.integers(1, 5))
+        T, n = self.steps, self.n
+        self.x, self.W = te.placeholder((T, n), name="x"), te.placeholder((n, n), name="W")
+        condition = STRUCTURES[draw(st.sampled_from(sorted(STRUCTURES)))]
+        i, j = np.ogrid[:n, :n]
+        self.mask = np.broadcast_to(condition(i, j, n), (n, n))
+        self.reverse, self.init = draw(st.booleans()), draw(st.sampled_from([0.0, 0.5]))
+        self.rows = draw(st.sampled_from(["", "first", "later"]))  # which entries take part, by their step
+        where = draw(st.sampled_from(["step", "stage", "kept", "apart"]))
+        k = te.reduce_axis(n, "k")
+        S = te.compute((n, n), lambda i, j: te.select(condition(i, j, n), self.W[i, j], 0.0), "S")
+        if where == "kept":
+            te.keep(S)
+
+        def step(s: Any) -> te.Compute:
+            def before(t: Var, i: Any) -> Any:
+                return s[t + 1 if self.reverse else t - 1, i]
+
+            def term(t: Var, i: Any) -> Any:
+                if where == "step":
+                    return te.bracket(condition(i, k, n)) * self.W[i, k] * before(t, k)
+                return S[i, k] * before(t, k)
+
+            if where == "apart":
+                product = te.compute((T, n), lambda t, i: te.sum(term(t, i), k), "product")
+                return te.compute((T, n), lambda t, i: self.x[t, i] + self.within(t, i, product[t, i]), "s")
+            return te.compute(
+                (T, n), lambda t, i: self.x[t, i] + self.within(t, i, te.sum(term(t, i), k)), "s"
+            )
+
+        self.result = te.scan((T, n), step, "s", init=self.init, reverse=self.reverse)
+
+    def within(self, t: Any, i: Any, value: Any) -> Any:
+        if not self.rows:
+            return value
+        return te.select(i <= t if self.rows == "first" else i > t, value, 0.0)
+
+    def array(self, f: Feed) -> Any:
+        x, S = f["x"], np.where(self.mask, f["W"], 0)
+        states, state = np.zeros_like(x + S[:1] if len(x) else x), np.full(self.n, self.init)
+        i = np.arange(self.n)
+        for t in range(self.steps)[:: -1 if self.reverse else 1]:
+            part = {"": i >= 0, "first": i <= t, "later": i > t}[self.rows]
+            states[t] = state = x[t] + np.where(part, S @ state, 0)
+        return states
+
+
+@settings(deadline=None, max_examples=2000 if EXHAUSTIVE else 120)
+@given(st.data(), st.integers(0, 2**31))
+def test_steps_visit_the_nonzero_terms(data: Any, seed: int) -> None:
+    """Those of a scan, of its adjoint and of its tangent, at all steps together."""
+    scan = Scan(data.draw)
+    rng = np.random.default_rng(seed)
+    H = te.placeholder(scan.result.shape, name="H")
+    tangents = {p: te.placeholder(p.shape, name=f"{p.name}_t") for p in (scan.x, scan.W)}
+    names = {p.name: p.shape for p in (scan.x, scan.W, H, *tangents.values())}
+    feed = {name: rng.uniform(0.25, 0.75, shape) for name, shape in names.items()}
+    gradients = list(te.differentiate(scan.result, [scan.x, scan.W], H))
+    pushed = te.jvp(scan.result, tangents)
+    for tensors in ([scan.result], gradients, [pushed]):
+        assert visited(tensors) == nonzero_terms(tensors, feed)
+    moved = {p.name: feed[p.name] + 1e-30j * feed[t.name] for p, t in tangents.items()}
+    along = scan.array(moved).imag / 1e-30
+    for compiled in (False, True):
+        value, gx, gW, tangent = values([scan.result, *gradients, pushed], feed, compiled)
+        np.testing.assert_allclose(value, scan.array(feed), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(tangent, along, rtol=1e-11, atol=1e-13)
+        pulled = (gx * feed["x_t"]).sum() + (gW * feed["W_t"]).sum()
+        np.testing.assert_allclose(pulled, (feed["H"] * along).sum(), rtol=1e-11, atol=1e-13)
+
+
+def test_points_of_a_band_in_a_step() -> None:
+    T, n = 20, 32
+    x, W, k = te.placeholder((n,), name="x"), te.placeholder((n, n), name="W"), te.reduce_axis(n, "k")
+
+    def step(s: Any) -> te.Compute:
+        def entry(t: Var, i: Var) -> Any:
+            return x[i] + te.sum(te.bracket((k >= i - 1) & (k <= i + 1)) * W[i, k] * s[t - 1, k], k)
+
+        return te.compute((T, n), entry)
+
+    s = te.scan((T, n), step, "s")
+    assert visited([s]) == 2426
+    assert visited(list(te.differentiate(s, [x, W], te.placeholder((T, n), name="H")))) == 7918

@@ -504,7 +504,7 @@ WALKS: dict[str, tuple[Compute, list[str]]] = {
     ),
     "steps, guarded": (
         _made((3, 4), lambda i, j: (i, j + 1), (3, 6), lambda i, j: (j <= i,), steps=True),
-        [STEP + ": 12 of i 0:3, j 1:5 where 1, sum, box"],
+        [STEP + ": 6 of i 0:3, j 1:5 where 1, sum, loops"],
     ),
     "steps, at twice an axis": (
         _made((3, 4), lambda i, j: (i, 2 * j), (3, 8), steps=True),
@@ -516,7 +516,7 @@ WALKS: dict[str, tuple[Compute, list[str]]] = {
     ),
     "steps, one choice": (
         _made((3, 4), lambda i, j: (i, te.maximum(j - 1, 0)), (3, 4), lambda i, j: (j > 0,), steps=True),
-        [STEP + ": 12 of i 0:3, j -1:3 where 1, sum, box"],
+        [STEP + ": 9 of i 0:3, j -1:3 where 1, sum, loops"],
     ),
     "steps, by data and one choice": (
         _made(
@@ -530,11 +530,11 @@ WALKS: dict[str, tuple[Compute, list[str]]] = {
     ),
     "steps, two choices": (
         _made((3, 4), lambda i, j: (i, te.maximum(j - 1, 0)), (3, 4), lambda i, j: (j >= i,), steps=True),
-        ["scatter: a step at a time: 12 of i 0:3, j 0:4 where 1, sum, box"],
+        ["scatter: a step at a time: 9 of i 0:3, j 0:4 where 1, sum, loops"],
     ),
     "steps, no choice": (
         _made((3, 4), lambda i, j: (i, te.maximum(j - 1, 0)), (3, 4), lambda i, j: (j > 4,), steps=True),
-        ["scatter: a step at a time: 12 of i 0:3, j 0:4 where 1, sum, box"],
+        ["scatter: a step at a time: 0 of i 0:3, j 0:4 where 1, sum, loops"],
     ),
 }
 

@@ -50,9 +50,12 @@ from iverson.expr.affine import Affine, make, single
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
 
+#: The scope of a nest that stands in no loop.
+NO_LOOPS = Scope()
 
-def nest(task: Task, walk: Stmt, strategy: str) -> tuple[Stmt, ...]:
-    """Phases that run the task along the walk.
+
+def nest(task: Task, walk: Stmt, strategy: str, around: Scope = NO_LOOPS) -> tuple[Stmt, ...]:
+    """Phases that run the task along the walk; ``around`` has the loops in which they stand.
 
     Where the outermost loops are a box of the written axes, they are scheduled like any box, with the
     rest of the walk as the reduction inside.
@@ -60,7 +63,9 @@ def nest(task: Task, walk: Stmt, strategy: str) -> tuple[Stmt, ...]:
     boxes = peeled(task, walk)
     if boxes is not None:
         return tuple(schedule(pinned(t)) for t in boxes)
-    phase = _Walk(task, strategy).build(walk, Scope(), False)
+    phase = _Walk(task, strategy).build(walk, around, False)
+    if around.loops:
+        return phase
     if len(phase) == 1 and isinstance(phase[0], Loop):
         return phase
     return (Loop("once", Const(0), Const(1), _by_one_thread(phase)),)

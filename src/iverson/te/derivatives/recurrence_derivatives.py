@@ -18,6 +18,7 @@ from iverson.te.ir.expressions import Extent, Tensor, Var, reads_of, substitute
 from iverson.te.ir.fresh_names import part
 from iverson.te.ir.index_arithmetic import affine_of
 from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement, step_index
+from iverson.te.ir.supports import meet_members, met_again
 from iverson.te.language.nonlinear_reductions import linear_statements
 
 #: (head, statement, tensors) -> for each of the tensors read, what the statement adds to its cotangent.
@@ -98,7 +99,8 @@ def adjoint_recurrence(
                 else:
                     contributions.append((d, statement, m))
     new_recurrence.define({new[m]: parts[m] for m in new})
-    return new, contributions
+    meet_members(new_recurrence)
+    return new, [(d, met_again(s), m) for d, s, m in contributions]
 
 
 def tangent_recurrence(
@@ -119,6 +121,7 @@ def tangent_recurrence(
         parts = {m: [n for s in linear_statements(m) for n in tangents(s, all_tangents)] for m in new}
         if all(parts.values()):
             new_recurrence.define({new[m]: statements for m, statements in parts.items()})
+            meet_members(new_recurrence)
             return dict[Tensor, Tensor](new.items())
         # Members computed by floor and the like have no tangent.
         new = {m: new[m] for m, statements in parts.items() if statements}

@@ -184,6 +184,8 @@ class _Reverse:
         for unit in reversed(self.units):
             active = [t for t in tensors_in([unit]) if t in self.parts and t in relevant]
             if active and isinstance(unit, Recurrence):
+                if unit.axis.hi is not None and same_extent(unit.axis.hi, 0):
+                    continue  # no step, so nothing that depends on anything
                 self.steps(unit, active, relevant)
             elif active:
                 self.step(active[0], [d for d in self.dependencies(active[0]) if d in relevant])

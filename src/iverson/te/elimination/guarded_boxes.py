@@ -30,10 +30,13 @@ MERGED = 12
 
 
 def as_box(s: Statement) -> Statement:
-    """The statement with its guarded box in place of its walk, if its domain nearly fills the box.
+    """The statement over its guarded box, if it is a gather whose domain nearly fills the box.
 
-    This is done for gathers only. Any other statement is returned unchanged.
+    Also any statement of a recurrence: its nests for the conditions of a step are those of boxes.
     """
+    if s.walk is not None and recurrence_of(s.tensor) is not None:
+        nearly_all = filling(s.domain) * MOST >= 1
+        return replace(s, walk=None, domain=_needed(s.domain)) if nearly_all else s
     if not s.walk or s.strategy != "gather" or s.combine not in ("sum", "prod", "max", "min"):
         return s
     if not all(_fits(w, n) for w, n in zip(s.write, s.tensor.shape, strict=True)):
@@ -183,7 +186,8 @@ def _adds_to_each(s: Statement) -> bool:
     if s.combine not in ("sum", "assign") or not writes_axes or s.walk == () or s.strategy == "scatter":
         return False
     if recurrence_of(s.tensor) is not None:
-        return s.strategy == "gather" and s.combine == "sum"
+        fills_some = s.walk is None or filling(s.domain) * MERGED >= 1
+        return s.strategy == "gather" and s.combine == "sum" and fills_some
     box, entries = (prod(map(typical, ns)) for ns in (s.domain.extents, shape))
     return box * filling(s.domain) * MOST >= entries > 0
 

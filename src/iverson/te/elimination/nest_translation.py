@@ -168,13 +168,22 @@ def _nested(
     return body
 
 
-def phases_of(s: Statement, task: Task, buffers: Mapping[Tensor, Buffer]) -> Sequence[Stmt]:
-    """Loop nests that carry out a statement's task: over its box, or along its walk."""
+def phases_of(
+    s: Statement,
+    task: Task,
+    buffers: Mapping[Tensor, Buffer],
+    outer: Mapping[Var, Expr] | None = None,
+    around: Scope | None = None,
+) -> Sequence[Stmt]:
+    """Loop nests that carry out a statement's task: over its box, or along its walk.
+
+    outer : as of `task_of`. around : the loops of these variables.
+    """
     if s.walk is None:
         return boxed(task)
-    t = Translation(buffers)
-    t.names = {v: a.name for v, a in zip(s.domain.axes, task.axes, strict=True)}
-    names = [a.name for a in task.axes]
+    t = Translation(buffers, None, outer)
+    axis_vars = [v for v in s.domain.axes if v not in (outer or {})]
+    t.names = {v: a.name for v, a in zip(axis_vars, task.axes, strict=True)}
 
     def walk(item: Walk) -> Stmt:
         if isinstance(item, For):
@@ -183,10 +192,10 @@ def phases_of(s: Statement, task: Task, buffers: Mapping[Tensor, Buffer]) -> Seq
             return nodes.Loop(t.name(item.var), lower, upper, inner, item.step, label=item.var.name)
         if isinstance(item, If):
             return nodes.If(t.expression(item.condition), tuple(walk(w) for w in item.body))
-        at = {a: t.expression(e) for a, v, e in zip(names, s.domain.axes, item.at, strict=True) if e is not v}
-        return nodes.Point(at)
+        pairs = [(v, e) for v, e in zip(s.domain.axes, item.at, strict=True) if e is not v]
+        return nodes.Point({t.names[v]: t.expression(e) for v, e in pairs if v in t.names})
 
-    return [phase for item in s.walk for phase in nest(task, walk(item), s.strategy)]
+    return [phase for item in s.walk for phase in nest(task, walk(item), s.strategy, around or Scope())]
 
 
 class Translation:

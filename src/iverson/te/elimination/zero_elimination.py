@@ -20,6 +20,7 @@ from iverson.expr.build import as_expr
 from iverson.expr.nodes import Expr, same
 from iverson.te.elimination.exact_loops import exact_loops
 from iverson.te.elimination.guarded_boxes import MOST, filling
+from iverson.te.elimination.step_walks import walk_of_step
 from iverson.te.ir.convex_pieces import decided, disjoint, index_cases
 from iverson.te.ir.expressions import (
     Tensor,
@@ -95,21 +96,45 @@ def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
     statements: list[Statement] = []
     for s in program.statements:
         stepped = recurrence_of(s.tensor) is not None
-        statements += [_stepped(s)] if stepped else _kept([plan(piece) for piece in cases(s)])
+        pieces = map(_stepped, _pieces_of_step(s)) if stepped else map(plan, cases(s))
+        statements += _kept(list(pieces))
     return Program(program.inputs, tuple(statements), program.outputs, program.sizes)
 
 
-def _stepped(s: Statement) -> Statement:
-    """Statement of a recurrence over its box with guards.
+def _pieces_of_step(s: Statement) -> list[Statement]:
+    """Statements with convex guards that together are a statement of a recurrence."""
+    if is_ragged(s) or s.combine not in ("sum", "assign") or constraints_in(s.domain) is not None:
+        return [s]
+    plain = [c for c in s.domain.where if not depends_on_data([c])]
+    pieces = disjoint(plain) if len(plain) == len(s.domain.where) else None
+    if pieces is None:
+        return [s]
+    domains = [Domain(s.domain.axes, piece) for piece in pieces]
+    combine = "sum" if len(pieces) > 1 else s.combine
+    result = [replace(s, domain=d, combine=combine, body=decided(s.body, d)) for d in domains]
+    return result or [replace(s, walk=(), reason=NOWHERE)]
 
-    Output axes come first if the indices of its write are distinct axes.
-    """
+
+def _stepped(s: Statement) -> Statement:
+    """A statement of a recurrence, with the walk of a step; output axes first if its write is axes."""
+    if s.walk is not None:
+        return s
     s = replace(s, write=_only_choice(s))
     steps = unit_of(s.tensor)
     assert isinstance(steps, Recurrence)
     first = _own_axes_first(s) if any(w is steps.axis for w in s.write) else None
     strategy = "scatter" if first is None else "gather"
-    return replace(where_they_hold(first or s), strategy=strategy, reason=BY_STEP)
+    result = replace(where_they_hold(first or s), strategy=strategy, reason=BY_STEP)
+    constraints = None if is_ragged(s) else constraints_in(result.domain)
+    if not constraints or depends_on_data(result.write) or result.combine.startswith("arg"):
+        return result
+    if is_symbolic(result):
+        sparse = filling(result.domain) * MOST < 1
+        return replace(result, reason=f"{BY_STEP}; its own box, as sizes are not bound") if sparse else result
+    walk = walk_of_step(result.domain.axes, steps.axis, constraints)
+    if walk is None or not is_exact(walk, owned(result, strategy)):
+        return result
+    return replace(result, walk=walk)
 
 
 def _only_choice(s: Statement) -> tuple[Expr, ...]:

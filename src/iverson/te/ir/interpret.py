@@ -24,7 +24,17 @@ from iverson.expr.print import text
 from iverson.te.ir.evaluation_guards import Guards, statement_guards
 from iverson.te.ir.expressions import Read, Tensor, Var, reads_of, replacing, substitute, variables
 from iverson.te.ir.half_rounding import in_single
-from iverson.te.ir.nodes import For, If, Point, Program, Recurrence, Statement, Walk, recurrence_of
+from iverson.te.ir.nodes import (
+    For,
+    If,
+    Point,
+    Program,
+    Recurrence,
+    Statement,
+    Walk,
+    recurrence_of,
+    walk_mapped,
+)
 from iverson.te.ir.ragged_axes import BadBound, Bounds, bounds_in, is_ragged, out_of_range
 from iverson.te.ir.verify import unproven_reads, unproven_writes
 
@@ -144,7 +154,9 @@ def run_steps(recurrence: Recurrence, statements: Sequence[Statement], values: V
         at = Var(recurrence.axis.name, step, step + 1)
         for s, record in zip(statements, records, strict=True):
             axes = tuple(at if v is recurrence.axis else v for v in s.domain.axes)
-            now = s.mapped(lambda e, at=at: substitute([e], {recurrence.axis: at})[0], axes)  # type: ignore[misc]
+            now = s.mapped(replacing({recurrence.axis: at}), axes)
+            if s.walk is not None:
+                now = replace(now, walk=walk_mapped(s.walk, replacing({recurrence.axis: index(step)})))
             visits = run_statement(now, values)
             record.points += visits.points
             record.idle += visits.idle

@@ -61,7 +61,7 @@ Meaning
   (do not test ``where`` again) and each point of the domain is visited exactly once. Loop bounds
   are index expressions in the outer loops' variables; ``step`` is a positive int. A Point gives the
   axes in terms of the loops' variables: usually it is they themselves, but an axis that the others
-  determine has no loop.
+  determine has no loop. In a recurrence the walk is that of one step: its axis is free there.
 - ``strategy`` says who runs first: "gather" means that ``write`` is the first axes themselves, so
   an outer loop over them owns its outputs; "scatter" that writes may collide between points;
   "injective" that they never do; "" that nobody has chosen yet.
@@ -330,6 +330,20 @@ class Program:
         if not self._key:
             self._key.append(_structural_key(self))
         return self._key[0]
+
+
+def walk_mapped(walk: tuple[Walk, ...], f: Callable[[Expr], Expr]) -> tuple[Walk, ...]:
+    """The walk with ``f`` of each bound, condition and index."""
+    result: list[Walk] = []
+    for item in walk:
+        if isinstance(item, Point):
+            result.append(Point(tuple(map(f, item.at))))
+        elif isinstance(item, If):
+            result.append(If(f(item.condition), walk_mapped(item.body, f)))
+        else:
+            body = walk_mapped(item.body, f)
+            result.append(For(item.var, f(item.lower), f(item.upper), item.step, body))
+    return tuple(result)
 
 
 def tensors_of(program: Program) -> tuple[Tensor, ...]:

@@ -11,6 +11,7 @@ nonzero entries: conditions on data are left out, and so is what isl is not aske
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from iverson.core import dtypes
@@ -18,7 +19,7 @@ from iverson.core.scalars import SCALARS
 from iverson.expr.affine import Affine, make
 from iverson.expr.build import apply, as_expr, const
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
-from iverson.te.ir.convex_pieces import index_cases
+from iverson.te.ir.convex_pieces import disjoint, index_cases
 from iverson.te.ir.evaluation_guards import guards_of
 from iverson.te.ir.expressions import Extent, Read, Var, substitute, variables
 from iverson.te.ir.index_arithmetic import (
@@ -33,7 +34,7 @@ from iverson.te.ir.index_arithmetic import (
     negation,
 )
 from iverson.te.ir.integer_sets import alternatives, is_empty, projection
-from iverson.te.ir.nodes import Compute, Statement, recurrence_of
+from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement, recurrence_of
 
 #: Convex pieces that a support has at most; beyond that it is everything.
 MOST_PIECES = 8
@@ -65,6 +66,17 @@ def met(where: Sequence[Expr], body: Expr, combine: str) -> tuple[Expr, ...]:
     return (*conditions, *new)
 
 
+def met_again(s: Statement) -> Statement:
+    """The statement with its domain met with supports of what it reads that were not known before."""
+    return replace(s, domain=Domain(s.domain.axes, met(s.domain.where, s.body, s.combine)))
+
+
+def meet_members(recurrence: Recurrence) -> None:
+    """Meet the domains of a recurrence's members, which are defined by now, with each other's supports."""
+    for t in recurrence.members:
+        t.define(map(met_again, t.statements))
+
+
 def nonzero(body: Expr, where: Sequence[Expr] = ()) -> Expr:
     """The condition on indices under which an expression may be nonzero; `EVERYWHERE` where none is known.
 
@@ -93,9 +105,9 @@ def nonzero(body: Expr, where: Sequence[Expr] = ()) -> Expr:
 def support(tensor: Compute) -> tuple[tuple[Var, ...], Expr]:
     """Indices of a tensor, and the condition on them under which an entry may be nonzero.
 
-    The tensor keeps the answer. Members of recurrences may be nonzero everywhere.
+    The tensor keeps the answer. Members of a recurrence may be nonzero everywhere until they are defined.
     """
-    if tensor.support is None or recurrence_of(tensor) is not None:
+    if tensor.support is None:
         axes = tuple(Var(f"a{k}", 0, n) for k, n in enumerate(tensor.shape))
         tensor.support = axes, _union(_entries(s, axes) for s in _added(tensor))
     return tensor.support
@@ -104,7 +116,8 @@ def support(tensor: Compute) -> tuple[tuple[Var, ...], Expr]:
 def _added(tensor: Compute) -> tuple[Statement | None, ...]:
     """The statements of a tensor if each of them adds entries to zeros; else (None,)."""
     adds = all(s.combine in ("sum", "assign") for s in tensor.statements)
-    return tensor.statements if adds and recurrence_of(tensor) is None else (None,)
+    is_defined = recurrence_of(tensor) is None or bool(tensor.statements)
+    return tensor.statements if adds and is_defined else (None,)
 
 
 # --- expressions ------------------------------------------------------------------------------------
@@ -158,7 +171,7 @@ def _of_read(entry: Read, guards: Iterable[Expr]) -> Expr:
 
 
 def _on_indices(condition: Expr) -> Expr:
-    """A condition where isl can be asked about it: affine, and of few pieces; else `EVERYWHERE`."""
+    """A condition that loops can follow: affine, and of few convex pieces; else `EVERYWHERE`."""
     if isinstance(condition, Const):
         return EVERYWHERE if condition.value else NOWHERE
     if depends_on_data([condition]):
@@ -167,7 +180,7 @@ def _on_indices(condition: Expr) -> Expr:
     if constraints is not None:
         truths = [holds(c) for c in constraints]
         return NOWHERE if False in truths else EVERYWHERE if all(truths) else condition
-    pieces = alternatives(condition)
+    pieces = disjoint([condition])
     return EVERYWHERE if pieces is None or len(pieces) > MOST_PIECES else condition
 
 

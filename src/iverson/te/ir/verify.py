@@ -107,8 +107,8 @@ def check_step(s: Statement) -> None:
     index = step_index(s.tensor)
     ahead = index is not None and depends_on_data([s.write[index]])
     writes_own_step = index is None or s.write[index] is axis or ahead
-    if axis not in set(s.domain.axes) or not writes_own_step or s.walk is not None:
-        _fail(s, f"a write at {s.write}", f"{axis.name} as index {index}, and no walk")
+    if axis not in set(s.domain.axes) or not writes_own_step:
+        _fail(s, f"a write at {s.write}", f"{axis.name} as index {index}")
     for node in postorder(s.roots):
         if isinstance(node, Read) and isinstance(node.tensor, Compute) and node.tensor in members:
             place = step_index(node.tensor)
@@ -122,8 +122,10 @@ def check_step(s: Statement) -> None:
 
 
 def check_walk(s: Statement, walk: tuple[Walk, ...]) -> None:
-    """Raise an error unless variables of a walk are inside their loops and points have all axes."""
-    pending: list[tuple[Walk, frozenset[Var]]] = [(item, frozenset()) for item in walk]
+    """A statement's walk: variables inside their loops, a value for each axis at every point."""
+    recurrence = recurrence_of(s.out)
+    around = frozenset[Var]() if recurrence is None else frozenset([recurrence.axis])
+    pending: list[tuple[Walk, frozenset[Var]]] = [(item, around) for item in walk]
     while pending:
         item, bound = pending.pop()
         if isinstance(item, Point):

@@ -12,13 +12,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
+from iverson.codegen.nests.integer_bounds import Scope
 from iverson.codegen.nests.nodes import INT64, Buffer, If, Loop, Stmt, Store, Var, rewritten
 from iverson.codegen.nests.task import Task
 from iverson.codegen.schedule.exact_walks import boxed, pinned
 from iverson.codegen.schedule.loop_schedule import schedule
 from iverson.expr.nodes import Apply, Const, Expr, postorder
 from iverson.te.elimination.extremum_positions import covers_all
-from iverson.te.elimination.nest_translation import Sizes, Translation, task_of
+from iverson.te.elimination.nest_translation import Sizes, Translation, phases_of, task_of
 from iverson.te.ir.evaluation_guards import conjunction
 from iverson.te.ir.expressions import Tensor, replacing, variables
 from iverson.te.ir.expressions import Var as Index
@@ -59,6 +60,7 @@ def phase_of(
             else Apply("subtract", (count, Const(1)), INT64)
         )
         at = Apply("subtract", (last, at), INT64)
+    steps = Scope((Loop(STEP, Const(0), count, ()),))
     body: list[Stmt] = []
     started: set[Tensor] = set()
     for s in statements:
@@ -66,7 +68,10 @@ def phase_of(
         started.add(s.tensor)
         for guard, variant in variants(s, recurrence.axis):
             task = task_of(variant, buffers, first and s.tensor in fresh, sizes, {recurrence.axis: at})
-            nests = _nests(task)
+            if variant.walk is None:
+                nests = _nests(task)
+            else:
+                nests = tuple(phases_of(variant, task, buffers, {recurrence.axis: at}, steps))
             if guard is not None:
                 condition = Translation(buffers, sizes, {recurrence.axis: at}).expression(guard)
                 nests = (If(condition, nests),)

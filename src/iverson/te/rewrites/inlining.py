@@ -95,7 +95,7 @@ def _choice(tensor: Compute, definitions: Sequence[Statement], readers: Sequence
         return Choice(
             False, f"{definitions[0].combine} over {', '.join(reduced)}" if reduced else "made in parts"
         )
-    if any(s.walk for s in readers):
+    if any(s.walk and recurrence_of(s.tensor) is None for s in readers):
         return Choice(False, "what reads it has loops of its own")
     if tensor.lever:
         return Choice(tensor.lever == "recompute", f"te.{tensor.lever}")
