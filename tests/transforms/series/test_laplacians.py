@@ -314,3 +314,20 @@ def test_draws_are_the_same_for_all_directions():
     rng = iv.random.default_rng(3)
     found = iv.laplacian(lambda x: (rng.normal(size=(3,)) * x**2).sum())(x)[1]
     assert float(found) == pytest.approx(2 * draw.sum())
+
+
+def test_masked_and_sparse_arguments():
+    data, mask = np.array([0.3, np.nan, -0.5]), np.array([True, False, True])
+    m = iv.masked_tensor(iv.asarray(data), mask)
+    value, found = iv.laplacian(lambda m: (iv.sin(m) * m).sum())(m)
+    z = data[mask]
+    assert float(found) == pytest.approx((2 * np.cos(z) - z * np.sin(z)).sum())
+    assert float(value) == pytest.approx((z * np.sin(z)).sum())
+    each = iv.laplacian(lambda m: m**3)(m)[1]
+    np.testing.assert_allclose(each.to_tensor(0).numpy()[mask], 6 * z)
+    # Of a regular tensor, whatever its layout: all entries.
+    s = iv.asarray(np.array([[0.0, 0.5], [0.2, 0.0]]))
+    for f in (lambda s: (iv.sin(s) ** 2).sum(), lambda s: (s @ s).sum(), lambda s: s * s):
+        for layout in ("coo", "csr", "csc"):
+            found = iv.laplacian(f)(s.to_layout(layout))[1]
+            np.testing.assert_allclose(entries(found), entries(iv.laplacian(f)(s)[1]))

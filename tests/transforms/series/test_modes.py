@@ -58,8 +58,10 @@ def stepped(x):
 
 
 @te.op
-def smoothed(a, out):
-    """out[i] = sin(a[i]) a[i + 1]"""
+def correlated(x, w):
+    k = te.reduce_axis((0, w.shape[0]))
+    shape = (x.shape[0] - w.shape[0] + 1,)
+    return te.compute(shape, lambda i: te.sum(te.sin(w[k] * x[i + k]), axis=k))
 
 
 def written(x):

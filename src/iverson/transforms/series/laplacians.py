@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from iverson.core.dispatch import alias, make_handle, unwrap, value_of
+from iverson.core.dispatch import Wrapper, alias, make_handle, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, described
 from iverson.core.inputs.arguments import checked
-from iverson.core.protocols import NDArray, Pytree
+from iverson.core.protocols import NDArray, Pytree, Value
 from iverson.handles.typing import ArrayLike
 from iverson.layouts import to_strided
+from iverson.masked import MaskedTensor, masked_tensor
 from iverson.transforms.derivatives import Argnums, with_argnums
 from iverson.transforms.series.curves import MOST_AXES, Directions
 from iverson.transforms.series.interpolation import MultiIndex, directions_of
@@ -51,9 +52,14 @@ def along(
         for x in primals:
             part = directions[:, start : start + x.size].reshape(len(directions), *x.shape).astype(x.dtype)
             start += x.size
-            slope = curves.single.of_examples(make_handle(part)) if part.any() else None
+            slope = _like(x, curves.single.of_examples(make_handle(part))) if part.any() else None
             coefficients.append([alias(unwrap(x)), slope, *(None,) * (order - 1)])
         return Expansion(SeriesLevel(order, operation, curves), function, structure, primals, coefficients)
+
+
+def _like(x: Pytree, slope: Value) -> Any:
+    """The slope as a plain handle beside that of a leaf: of a masked tensor, of the entries that exist."""
+    return unwrap(masked_tensor(slope, x.get_mask())) if isinstance(x, MaskedTensor) else slope
 
 
 def along_axes(
@@ -62,7 +68,7 @@ def along_axes(
     """A function on the curves along all axes, to second order (`iverson.transforms.series.curves`)."""
     leaves, structure = flatten(tuple(args))
     primals = real(leaves, operation)
-    shape = primals[0].shape if len(primals) == 1 else ()
+    shape = primals[0].shape if len(primals) == 1 and not isinstance(primals[0], Wrapper) else ()
     size = math.prod(shape)
     count = max(shape, default=0)
     axis = shape.index(count) - len(shape) if shape else 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from iverson.autograd.record import selected
 from iverson.autograd.tracked_guards import check_no_leaves
 from iverson.core import dtypes
 from iverson.core.dispatch import alias, make_handle, rewrap, unwrap
@@ -80,7 +81,7 @@ class Expansion:
                 c = make_handle(Zero(like.shape, dtypes.to_inexact(like.dtype)))
             elif factor != 1:
                 c = F.multiply(c, factor)
-            leaves.append(rewrap(like, alias(c)))
+            leaves.append(rewrap(like, alias(selected(c))))
         return unflatten(self.structure, leaves)
 
 
