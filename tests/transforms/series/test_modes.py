@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -251,6 +252,30 @@ def test_ties_are_those_of_nested_gradients():
         iv.linalg.vector_norm,
     ):
         agree(f, [x], series)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        iv.sqrt,
+        lambda x: x**2.5,
+        lambda x: x**0.5,
+        lambda x: iv.where(x > 0, iv.sqrt(x), x * x),
+        lambda x: x**3 * iv.sqrt(x + 1),
+    ],
+)
+def test_singular_points_are_those_of_nested_gradients(f):
+    """No warning either: NumPy warns of values."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        zero = iv.asarray(0.0)
+        g, expected = f, []
+        for _ in range(4):
+            with np.errstate(all="ignore"):
+                expected.append(float(g(zero)))
+            g = iv.grad(g)
+        found = iv.derivatives(f, 3)(zero) if np.isfinite(expected[0]) else []
+    np.testing.assert_array_equal([float(c) for c in found], expected)
 
 
 def test_oracles_agree_with_numpy():

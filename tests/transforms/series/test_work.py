@@ -119,3 +119,20 @@ def test_recurrences_do_not_chain(name):
         return counted.calls.total()
 
     assert calls(8) < 6 * calls(4)
+
+
+def test_compiled_it_is_one_native_call():
+    """All orders of a network, a Laplacian, and its gradient in the parameters: no library step."""
+    w = iv.asarray(np.random.default_rng(0).standard_normal((3, 8)) / 2)
+    network = lambda w, x: iv.tanh(iv.tanh(x @ w) @ w.T).sum()
+    for f in (
+        lambda w, x: iv.derivatives(lambda x: network(w, x), 4, direction=iv.ones(3))(x)[4],
+        lambda w, x: iv.laplacian(network, 1)(w, x)[1],
+        iv.grad(lambda w, x: iv.laplacian(network, 1)(w, x)[1] ** 2),
+        iv.biharmonic(network, 1),
+    ):
+        compiled = iv.jit(f)
+        compiled(w, iv.ones(3))
+        (entry,) = compiled._entries.values()
+        assert len(entry.compiled._program.steps) == 1
+        assert not [e for e in entry.compiled._program.steps if not hasattr(e, "compiled")]

@@ -47,6 +47,7 @@ from iverson.core.dispatch import (
 )
 from iverson.core.entries import FULL
 from iverson.core.errors import GradientError, GraphError
+from iverson.core.float_warnings import silent
 from iverson.core.op import Op, frozen
 from iverson.core.protocols import DType, Params
 from iverson.core.python.exact_keys import exact
@@ -133,6 +134,12 @@ class Series(LevelValue):
         return f"Series({self.shape}, {self.dtype})"
 
 
+@silent
+def _silently(terms: Terms, k: int) -> Sequence[Coefficient]:
+    """Coefficient k of the results of a call: NumPy warns of values alone, as in other derivatives."""
+    return terms(k)
+
+
 class Call:
     """A call whose results are series: computes coefficient k of all of them at once."""
 
@@ -144,7 +151,8 @@ class Call:
 
     def extend(self, k: int) -> None:
         """Append coefficient k to the results."""
-        for series, c in zip(self.results, self.terms(k), strict=True):
+        terms = _silently(self.terms, k) if k else self.terms(k)
+        for series, c in zip(self.results, terms, strict=True):
             series._coefficients.append(None if c is None or is_undefined(c) else c)
 
 
