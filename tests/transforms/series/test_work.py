@@ -136,3 +136,11 @@ def test_compiled_it_is_one_native_call():
         (entry,) = compiled._entries.values()
         assert len(entry.compiled._program.steps) == 1
         assert not [e for e in entry.compiled._program.steps if not hasattr(e, "compiled")]
+
+
+def test_in_vmap_the_coordinates_are_multiplied_once():
+    """The first layer takes the slopes of the coordinates once for all examples, and values for each."""
+    w = iv.asarray(np.random.default_rng(0).standard_normal((5, 8)))
+    with work.counting() as counted:
+        iv.vmap(iv.laplacian(lambda x: iv.tanh(x @ w).sum()))(iv.ones((7, 5)))
+    assert counted.multiply_adds == (7 + 5) * 5 * 8

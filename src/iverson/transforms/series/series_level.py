@@ -57,7 +57,7 @@ from iverson.graph.ir.operations import function_op
 from iverson.kernels.deferred_patterns import origin_of
 from iverson.kernels.index_keys import canonical_slice
 from iverson.layouts import Layout, Sparse, Zero, register, to_strided
-from iverson.transforms.batching.batch_level import Batch
+from iverson.transforms.batching.batch_level import Batch, Batched
 from iverson.transforms.series.curves import Curves, Directions, axis_of_result
 
 #: A coefficient: a handle outside of the level; None for zero.
@@ -783,17 +783,29 @@ class Product:
         return total([twice, level.collapsed(F.multiply(middle, middle), k == top, k == top == 0)])
 
     def _all(self) -> list[Sequence[Coefficient]]:
-        """All coefficients by one call of the op, on a batch of those that are not zero."""
+        """All coefficients by one call of the op, on a batch of those that are not zero.
+
+        Within `vmap`, those that all examples share are a batch of their own.
+        """
         level = self.level
         (group,) = self.groups
-        orders = [
-            k for k in range(level.order + 1) if any(self.args[i].coefficient(k) is not None for i in group)
-        ]
         terms: list[Sequence[Coefficient]] = [(None,) * len(self.results) for _ in range(level.order + 1)]
-        if len(orders) <= 1 and level.directions is None:
-            for k in orders:
-                terms[k] = self._by_itself(k)
-            return terms
+        parts: dict[Any, list[int]] = {}
+        for k in range(level.order + 1):
+            coefficients = [self.args[i].coefficient(k) for i in group]
+            if any(c is not None for c in coefficients):
+                parts.setdefault(tuple([_examples_of(level, c) for c in coefficients]), []).append(k)
+        for orders in parts.values():
+            if len(orders) == 1 and level.directions is None:
+                terms[orders[0]] = self._by_itself(orders[0])
+            else:
+                self._stack(orders, terms)
+        return terms
+
+    def _stack(self, orders: Sequence[int], terms: list[Sequence[Coefficient]]) -> None:
+        """Enter the coefficients of some orders, by one call."""
+        level = self.level
+        (group,) = self.groups
         pieces: list[list[Any]] = [[] for _ in group]
         sizes, leads = [], []
         for k in orders:
@@ -817,7 +829,6 @@ class Product:
             terms[k] = tuple(
                 [_part(x, start, size, lead) if has else (x if k == 0 else None) for x, has in parts]
             )
-        return terms
 
     def _by_itself(self, k: int) -> Sequence[Coefficient]:
         args = self._operands((k,))
@@ -832,6 +843,13 @@ def _held(level: SeriesLevel, c: Argument) -> Any:
     if c is None or level.directions is None or level.directions.batch_of(c) is None:
         return None
     return value_of(c).held
+
+
+def _examples_of(level: SeriesLevel, c: Argument) -> int | None:
+    """The identity of the batch around the level that a coefficient has examples of; None if it has none."""
+    handle = _held(level, c)
+    value = value_of(c if handle is None else handle, None)
+    return id(value._level) if isinstance(value, Batched) and value.lead else None
 
 
 def _with_lead(level: SeriesLevel, c: Argument, size: int) -> Any:
