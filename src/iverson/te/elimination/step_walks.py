@@ -77,5 +77,7 @@ def _in_order(item: Walk, axis: Var, places: Sequence[int]) -> Walk:
 
 def over_steps(walk: tuple[Walk, ...], axis: Var) -> tuple[Walk, ...]:
     """Walk over all steps: the loop over them around a walk of one."""
-    lower, upper = (as_expr(n) for n in (axis.lo, axis.hi))
+    assert axis.lo is not None
+    assert axis.hi is not None
+    lower, upper = as_expr(axis.lo), as_expr(axis.hi)
     return (For(axis, lower, upper, 1, walk),)

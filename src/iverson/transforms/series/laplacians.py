@@ -17,7 +17,7 @@ import numpy as np
 from iverson.core.dispatch import Wrapper, alias, make_handle, unwrap, value_of
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, described
 from iverson.core.inputs.arguments import checked
-from iverson.core.protocols import NDArray, Pytree, Value
+from iverson.core.protocols import NDArray, Pytree
 from iverson.handles.typing import ArrayLike
 from iverson.layouts import to_strided
 from iverson.masked import MaskedTensor, masked_tensor
@@ -57,7 +57,7 @@ def along(
         return Expansion(SeriesLevel(order, operation, curves), function, structure, primals, coefficients)
 
 
-def _like(x: Pytree, slope: Value) -> Any:
+def _like(x: Pytree, slope: Any) -> Any:
     """The slope as a plain handle beside that of a leaf: of a masked tensor, of the entries that exist."""
     return unwrap(masked_tensor(slope, x.get_mask())) if isinstance(x, MaskedTensor) else slope
 
