@@ -8,6 +8,7 @@ if _typing.TYPE_CHECKING:  # checkers read the stars
     from iverson.transforms.krylov import *
 else:
     from iverson.array_api.linear_algebra import decompositions as _matrices
+    from iverson.core.python.foreign_names import absent as _absent
 
     #: Imported with `iverson.transforms`, when first asked for.
     _KRYLOV = ("LinearOperator", "bicgstab", "cg", "eigsh", "gmres", "lobpcg", "minres")
@@ -18,7 +19,7 @@ else:
 
     def __getattr__(name: str) -> _typing.Any:
         if name not in _KRYLOV:
-            raise AttributeError(f"module 'iverson.linalg' has no attribute '{name}'")
+            _absent("iverson.linalg", {"iverson.linalg": __all__})(name)
         from iverson.transforms import krylov
 
         globals()[name] = value = getattr(krylov, name)

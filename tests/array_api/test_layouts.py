@@ -60,6 +60,8 @@ REST = {
     "topk": (2,),
     "to_layout": ("csr",),
     "pad": (1,),
+    "fill_diagonal": (2.0,),
+    "lerp": (draw((3, 3), seed=3), 0.5),
 }
 OPTIONS = {"take": {"axis": 0}, "cumulative_sum": {"axis": 0}, "cumulative_prod": {"axis": 1}}
 

@@ -25,6 +25,10 @@ COMPOSED = {"interp", "trapezoid"}
 INTERNAL = re.compile(r"\bte[.:]|\bk\d+\b|\bb\d+\b|%\d|\bt\d+\b|\bi\d+\b")
 #: Functions that need to know entries: of these the shape of the result depends, or they are checked.
 READS = {
+    "flatnonzero",
+    "intersect1d",
+    "setdiff1d",
+    "union1d",
     "argwhere",
     "nonzero",
     "unique",

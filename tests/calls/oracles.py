@@ -57,6 +57,19 @@ def _sorted(x: Array, axis: int = -1, descending: bool = False) -> Array:
     return np.take_along_axis(x, _descending(x, axis, descending), axis)
 
 
+def _lerp(x: Array, end: Array, weight: Array) -> Array:
+    dtype = np.result_type(x, end)
+    dtype = dtype if dtype.kind in "fc" else np.dtype(np.float64)
+    return x.astype(dtype) + weight * (end.astype(dtype) - x.astype(dtype))
+
+
+def _diag_embed(x: Array, offset: int) -> Array:
+    out = np.zeros((*x.shape[:-1], *[x.shape[-1] + abs(offset)] * 2), x.dtype)
+    n = np.arange(x.shape[-1])
+    out[..., n + max(-offset, 0), n + max(offset, 0)] = x
+    return out
+
+
 def _topk(x: Array, k: int, axis: int = -1, largest: bool = True) -> Any:
     order = np.take(_descending(x, axis, largest), range(k), axis)
     return np.take_along_axis(x, order, axis), order
@@ -233,6 +246,16 @@ BY_HAND: dict[str, Oracle] = {
     "diagonal": _of_last(np.diagonal),
     "linalg.trace": _of_last(np.trace),
     "trapezoid": _trapezoid,
+    "fill_diagonal": lambda x, value: np.where(np.eye(*x.shape[-2:]) != 0, np.asarray(value, x.dtype), x),
+    "diag_embed": lambda x, offset=0: _diag_embed(x, offset),
+    "gradient": lambda x, spacing=1.0, axis=None: np.gradient(x, spacing, axis=axis),
+    "setdiff1d": lambda a, b: np.setdiff1d(a.astype(np.result_type(a, b)), b),
+    "insert": lambda x, i, v, axis=None: np.insert(x.astype(np.result_type(x, v)), i, v, axis),
+    "lerp": _lerp,
+    "cdist": lambda x1, x2, p=2.0: np.linalg.norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1),
+    "dist": lambda x1, x2, p=2.0: np.linalg.norm(np.ravel(x1 - x2), p),
+    "view_as_real": lambda x: np.stack([x.real, x.imag], -1),
+    "view_as_complex": lambda x: x[..., 0] + 1j * x[..., 1],
     "eye": _eye,
     "cov": lambda x, correction=1: np.cov(x, ddof=correction),
     "logsumexp": _logsumexp,
@@ -338,6 +361,7 @@ def promoted(dtypes: tuple[str, ...]) -> str:
 APART = {"broadcast_arrays", "meshgrid"}
 #: Functions whose results are in double precision in NumPy, whatever the operands are: here in theirs.
 KEEP_DTYPE = {
+    "vander",
     "cov",
     "corrcoef",
     "interp",

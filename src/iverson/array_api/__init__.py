@@ -31,6 +31,7 @@ from iverson.array_api.entries.creation import *
 from iverson.array_api.entries.indexing import *
 from iverson.array_api.entries.joining import *
 from iverson.array_api.entries.manipulation import *
+from iverson.array_api.entries.rearrangement import *
 from iverson.array_api.entries.searching import *
 from iverson.array_api.entries.updates import *
 from iverson.array_api.linear_algebra.contraction import *
@@ -42,6 +43,7 @@ from iverson.array_api.reduction.order_statistics import *
 from iverson.array_api.reduction.reductions import *
 from iverson.array_api.reduction.segments import *
 from iverson.array_api.signals.array_padding import *
+from iverson.array_api.signals.numerics import *
 from iverson.array_api.signals.sample_statistics import *
 from iverson.array_api.sparse_arrays.scipy_conversion import *
 from iverson.array_api.sparse_arrays.sparse_construction import *

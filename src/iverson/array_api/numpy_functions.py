@@ -21,13 +21,14 @@ from iverson.array_api.conventions.operands import SCALARS, as_operand, as_tuple
 from iverson.core import dtypes
 from iverson.core.dispatch import Operand, Wrapper, is_tracked, slot_of, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
+from iverson.core.protocols import NDArray
 from iverson.core.python.foreign_names import NAMES
 from iverson.handles.array import Array
 from iverson.layouts.pattern_symbols import handed_out
 from iverson.ops import F
 
 if TYPE_CHECKING:
-    from iverson.handles.typing import ArrayLike
+    from iverson.handles.typing import ArrayLike, Axes
 
 #: A function of NumPy, or ours for it.
 NumPyFunction: TypeAlias = Callable[..., Any]
@@ -39,8 +40,8 @@ _REDUCED = {
 _ACCUMULATED = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
 #: Arguments that are called otherwise in NumPy.
 _RENAMED = {"a_min": "min", "a_max": "max", "ddof": "correction", "newshape": "shape"}
-#: What is a function of both, and not the same: ours writes files of its own.
-_UNLIKE = {"save"}
+#: What is a function of both, and not the same: ours writes files of its own, and into no argument.
+_UNLIKE = {"fill_diagonal", "save"}
 _SPACES = {"numpy.linalg": "linalg", "numpy.fft": "fft"}
 #: What our functions call a parameter that is one array: NumPy takes a sequence of numbers there.
 _ARRAYS = {"a", "b", "indices", "x", "x1", "x2"}
@@ -350,10 +351,33 @@ def _joined(axis: int, rank: int) -> Callable[..., Any]:
     return join
 
 
+def _each(name: str) -> Callable[..., Any]:
+    """``atleast_1d`` and its like, of one array or several."""
+
+    def call(*arrays: NDArray) -> Any:
+        ours: Any = _ours("", name)
+        results = tuple(ours(x) for x in arrays)
+        return results[0] if len(results) == 1 else results
+
+    return call
+
+
+def _gradient(f: NDArray, *spacing: float, axis: Axes = None, edge_order: int = 1) -> Any:
+    """``numpy.gradient``, with one spacing for all axes."""
+    if len(spacing) > 1 or any(np.ndim(step) for step in spacing):
+        _refuse("numpy.gradient", "varargs", spacing)
+    if edge_order != 1:
+        _refuse("numpy.gradient", "edge_order", edge_order)
+    ours: Any = _ours("", "gradient")
+    return ours(f, *spacing, axis=axis)
+
+
 #: What is said here: facts, and functions whose meaning in NumPy is more than that of ours.
 _OWN: dict[str, Callable[..., Any]] = {
+    **{name: _each(name) for name in ("atleast_1d", "atleast_2d", "atleast_3d")},
     "copy": lambda a, order="K", subok=False: F.copy(a),
     "dot": _dot,
+    "gradient": _gradient,
     "hstack": _joined(1, 1),
     "iscomplexobj": lambda x: x.dtype.kind == "c",
     "isrealobj": lambda x: x.dtype.kind != "c",

@@ -66,6 +66,14 @@ class Methods:
         """The angle of the point (x2, x1), in (-pi, pi]."""
     def atanh(self, /) -> Self:
         """The inverse of tanh."""
+    def atleast_1d(self, /) -> Self:
+        """x, with an axis of extent 1 if it has none."""
+    def atleast_2d(self, /) -> Self:
+        """x, with axes of extent 1 in front until there are two."""
+    def atleast_3d(self, /) -> Self:
+        """x with at least three axes: a vector is the second of them, and a matrix the first two, as in NumPy."""
+    def average(self, /, axis: Axes = None, weights: Self | ArrayLike | None = None) -> Self:
+        """The mean with weights, which need not add up to 1."""
     def bfill(self, /, axis: Axis = -1, *, limit: int | None = None) -> Self:
         """The entries with those that are missing taken from the next one after them along an axis."""
     @overload
@@ -106,6 +114,12 @@ class Methods:
     @overload
     def broadcast_to(self, /, shape: ShapeLike) -> Self:
         """x repeated along new axes and axes of extent 1; an extent of -1 is that of x."""
+    @overload
+    def cdist(self, x2: MaskedTensor, /, p: float = 2.0) -> MaskedTensor:
+        """The distance of each row of one matrix from each row of another."""
+    @overload
+    def cdist(self, x2: Self | ArrayLike, /, p: float = 2.0) -> Self:
+        """The distance of each row of one matrix from each row of another."""
     def ceil(self, /) -> Self:
         """The smallest integer not below x."""
     def clip(self, /, min: Self | ArrayLike | None = None, max: Self | ArrayLike | None = None) -> Self:
@@ -154,12 +168,20 @@ class Methods:
         """Sums of the entries so far along an axis."""
     def deg2rad(self, /) -> Self:
         """An angle in degrees, in radians."""
+    def diag_embed(self, /, offset: SupportsIndex = 0) -> Self:
+        """Matrices with the last axis of x on diagonal ``offset``, and zeros elsewhere."""
     def diagonal(self, /, *, offset: SupportsIndex = 0) -> Self:
         """The ``offset``-th diagonals of the matrices in the last two axes, as the last axis."""
     def diff(self, /, n: SupportsIndex = 1, *, axis: Axis = -1, prepend: Self | ArrayLike | None = None, append: Self | ArrayLike | None = None) -> Self:
         """The differences of neighbours along an axis, taken ``n`` times."""
     def digamma(self, /) -> Self:
         """The derivative of lgamma; next to its zeros at negative x within 1e-15."""
+    @overload
+    def dist(self, x2: MaskedTensor, /, p: float = 2.0) -> MaskedTensor:
+        """The norm of a difference of two arrays that broadcast, of order p. Raises ShapeError."""
+    @overload
+    def dist(self, x2: Self | ArrayLike, /, p: float = 2.0) -> Self:
+        """The norm of a difference of two arrays that broadcast, of order p. Raises ShapeError."""
     @overload
     def divide(self, x2: MaskedTensor, /) -> MaskedTensor:
         """x1 / x2; what a sparse x1 does not store is 0 in the result too, also over 0."""
@@ -186,6 +208,14 @@ class Methods:
         """exp(x) - 1, exact near 0."""
     def ffill(self, /, axis: Axis = -1, *, limit: int | None = None) -> Self:
         """The entries with those that are missing taken from the last one before them along an axis."""
+    @overload
+    def fill_diagonal(self, value: MaskedTensor, /) -> MaskedTensor:
+        """A copy of matrices (the last two axes) with a value on their diagonals; x itself stays as it is."""
+    @overload
+    def fill_diagonal(self, value: Self | ArrayLike, /) -> Self:
+        """A copy of matrices (the last two axes) with a value on their diagonals; x itself stays as it is."""
+    def flatnonzero(self, /) -> Tensor:
+        """The numbers, in row-major order, of the entries that are not zero. Raises GraphError in a trace."""
     def flatten(self, /) -> Self:
         """The entries in row-major order, as a vector of its own: a write into it is none into x, as in NumPy."""
     def flip(self, /, *, axis: Axes = None) -> Self:
@@ -198,6 +228,18 @@ class Methods:
     @overload
     def floor_divide(self, x2: Self | ArrayLike, /) -> Self:
         """x1 / x2 rounded towards -inf."""
+    @overload
+    def fmax(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The larger of two entries, or the one that is not nan."""
+    @overload
+    def fmax(self, x2: Self | ArrayLike, /) -> Self:
+        """The larger of two entries, or the one that is not nan."""
+    @overload
+    def fmin(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The smaller of two entries, or the one that is not nan."""
+    @overload
+    def fmin(self, x2: Self | ArrayLike, /) -> Self:
+        """The smaller of two entries, or the one that is not nan."""
     @overload
     def fmod(self, x2: MaskedTensor, /) -> MaskedTensor:
         """What is left of x1 / x2, with the sign of x1, as in C."""
@@ -214,6 +256,8 @@ class Methods:
         """x at positions along an axis given for each of the other axes' entries, as in PyTorch."""
     def gelu(self, /, *, approximate: Literal['none', 'tanh'] = 'none') -> Self:
         """x times the standard normal distribution function of x (Hendrycks and Gimpel, 2016)."""
+    def gradient(self, /, spacing: float = 1.0, *, axis: Axes = None) -> Self | tuple[Self, ...]:
+        """Slopes of samples along an axis: central differences, and one-sided ones at both ends."""
     @overload
     def greater(self, x2: MaskedTensor, /) -> MaskedTensor:
         """Whether x1 > x2."""
@@ -227,11 +271,23 @@ class Methods:
     def greater_equal(self, x2: Self | ArrayLike, /) -> Self:
         """Whether x1 >= x2."""
     @overload
+    def heaviside(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """0 below zero, 1 above, and x2 at zero. The derivative in x1 is 0."""
+    @overload
+    def heaviside(self, x2: Self | ArrayLike, /) -> Self:
+        """0 below zero, 1 above, and x2 at zero. The derivative in x1 is 0."""
+    @overload
     def hypot(self, x2: MaskedTensor, /) -> MaskedTensor:
         """The length of (x1, x2), without overflow."""
     @overload
     def hypot(self, x2: Self | ArrayLike, /) -> Self:
         """The length of (x1, x2), without overflow."""
+    @overload
+    def intersect1d(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The values that are in both of two arrays, each once and in order. Raises GraphError in a trace."""
+    @overload
+    def intersect1d(self, x2: Self | ArrayLike, /) -> Self:
+        """The values that are in both of two arrays, each once and in order. Raises GraphError in a trace."""
     @overload
     def isclose(self, x2: MaskedTensor, /, *, rtol: NonNegative = 1e-05, atol: NonNegative = 1e-08, equal_nan: bool = False) -> MaskedTensor:
         """True where abs(x1 - x2) <= atol + rtol * abs(x2), entry by entry; infinities are close if equal."""
@@ -250,8 +306,14 @@ class Methods:
         """Whether x is infinite."""
     def isnan(self, /) -> Self:
         """Whether x is not a number."""
+    def isneginf(self, /) -> Self:
+        """True where an entry is the negative infinity."""
+    def isposinf(self, /) -> Self:
+        """True where an entry is the positive infinity."""
     def kthvalue(self, k: SupportsIndex, /, *, axis: Axis = -1, keepdims: bool = False) -> TopK:
         """The k-th smallest entry along an axis, counted from 1, and its position."""
+    def lerp(self, end: Self | ArrayLike, weight: Self | ArrayLike, /) -> Self:
+        """x + weight * (end - x): the way from x to end."""
     @overload
     def less(self, x2: MaskedTensor, /) -> MaskedTensor:
         """Whether x1 < x2."""
@@ -420,6 +482,8 @@ class Methods:
         """x1 to the power x2."""
     def prod(self, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Self:
         """The product over axes."""
+    def ptp(self, /, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The largest entry minus the smallest, along axes. Raises ShapeError for none, AxisError."""
     def quantile(self, /, q: Array | ArrayLike, axis: Axes = None, *, method: QuantileMethod = 'linear', weights: Array | ArrayLike | None = None, keepdims: bool = False) -> Self:
         """The quantiles of the entries over axes (None: all), by default interpolated between two entries."""
     def rad2deg(self, /) -> Self:
@@ -458,6 +522,12 @@ class Methods:
     @overload
     def searchsorted(self, x2: Self | ArrayLike, /, *, side: Literal['left', 'right'] = 'left', sorter: ArrayLike | None = None) -> Self:
         """Positions at which the entries of x2 go into the sorted vector x1 so that it stays sorted, as int64."""
+    @overload
+    def setdiff1d(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The values of an array that are not in another, each once and in order. Raises GraphError in a trace."""
+    @overload
+    def setdiff1d(self, x2: Self | ArrayLike, /) -> Self:
+        """The values of an array that are not in another, each once and in order. Raises GraphError in a trace."""
     def sigmoid(self, /) -> Self:
         """1 / (1 + exp(-x))."""
     def sign(self, /) -> Self:
@@ -534,6 +604,12 @@ class Methods:
         """The upper triangles of matrices, zeros elsewhere; ``k`` moves the last diagonal."""
     def trunc(self, /) -> Self:
         """x without its fraction."""
+    @overload
+    def union1d(self, x2: MaskedTensor, /) -> MaskedTensor:
+        """The values of two arrays, each once and in order. Raises GraphError in a trace."""
+    @overload
+    def union1d(self, x2: Self | ArrayLike, /) -> Self:
+        """The values of two arrays, each once and in order. Raises GraphError in a trace."""
     def unique(self, /, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Axis | None = None, *, equal_nan: bool = True) -> Tensor | tuple[Any, ...]:
         """The distinct (specified) entries in increasing order, or slices along ``axis``, under NumPy's name."""
     def unique_all(self, /, *, axis: Axis | None = None) -> UniqueAll:
@@ -546,6 +622,10 @@ class Methods:
         """The distinct entries of the flattened array in increasing order; each nan is distinct."""
     def unstack(self, /, *, axis: Axis = 0) -> tuple[Self, ...]:
         """The slices of x along an axis, which they lose. Raises AxisError."""
+    def unwrap(self, /, discont: float | None = None, axis: Axis = -1, *, period: float = 6.283185307179586) -> Self:
+        """Phases whose jumps by more than half a period along an axis are taken out, a period at a time."""
+    def vander(self, /, N: SupportsIndex | None = None, *, increasing: bool = False) -> Self:
+        """The powers 0 to N - 1 (N: the length of x) of a vector as columns, the highest first or last."""
     def var(self, /, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Self:
         """The variance over axes: the sum of squared distances from the mean over (count - correction)."""
     @overload
@@ -554,6 +634,10 @@ class Methods:
     @overload
     def vecdot(self, x2: Self | ArrayLike, /, *, axis: Axis = -1) -> Self:
         """The sum over an axis of conj(x1) * x2; the other axes broadcast."""
+    def view_as_complex(self, /) -> Self:
+        """Pairs of real entries along the last axis as complex ones: a copy."""
+    def view_as_real(self, /) -> Self:
+        """Complex entries as pairs of real ones along a new last axis: a copy. Raises DTypeError for others."""
     __add__ = add
     __radd__ = add
     __sub__ = subtract

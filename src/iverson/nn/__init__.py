@@ -69,3 +69,10 @@ for _theme in _THEMES:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if not _typing.TYPE_CHECKING:  # checkers would take any name for one that is there
+    from iverson import array_api as _array_api
+    from iverson.core.python.foreign_names import absent as _absent
+
+    __getattr__ = _absent("iverson.nn", {"iverson.nn": __all__, "iverson": _array_api.__all__})

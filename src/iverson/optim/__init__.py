@@ -14,6 +14,8 @@ imports only those listed before it.
 - `schedules`: learning rates by epoch.
 """
 
+import typing as _typing
+
 from iverson.optim.averages import EMA
 from iverson.optim.base import Optimizer, ParamGroup
 from iverson.optim.clipping import clip_grad_norm_, clip_grad_value_
@@ -111,3 +113,9 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if not _typing.TYPE_CHECKING:  # checkers would take any name for one that is there
+    from iverson.core.python.foreign_names import absent as _absent
+
+    __getattr__ = _absent("iverson.optim", {"iverson.optim": __all__})

@@ -153,7 +153,7 @@ def _pairs(x: Tensor) -> Tensor:
     return stack([real(x), imag(x)], axis=-1)
 
 
-def _leaves(tree: Pytree, argument: str) -> tuple[list[Tensor], Pytree]:
+def _leaves(tree: Pytree, argument: str, operation: str = "update") -> tuple[list[Tensor], Pytree]:
     """Leaves of a tree, and its structure; raises ArgumentTypeError for one that is no plain tensor."""
     leaves, structure = flatten(tree)
     for k, x in enumerate(leaves):
@@ -161,7 +161,7 @@ def _leaves(tree: Pytree, argument: str) -> tuple[list[Tensor], Pytree]:
             leaves[k] = asarray(x)
         elif not isinstance(x, Tensor):
             raise ArgumentTypeError(
-                "update",
+                operation,
                 argument,
                 got=f"leaf {k}, {described(x)}",
                 expected="tensors",
@@ -183,8 +183,8 @@ def apply_updates(params: Pytree, updates: Pytree) -> Pytree:
     >>> apply_updates([asarray(1.0)], [asarray(-0.25)])
     [iverson.Tensor(0.75)]
     """
-    leaves, structure = flatten(params)
-    changes, change_structure = flatten(updates)
+    leaves, structure = _leaves(params, "params", "apply_updates")
+    changes, change_structure = _leaves(updates, "updates", "apply_updates")
     if structure != change_structure:
         raise ArgumentError(
             "apply_updates", "updates", got=f"a tree {change_structure}", expected=f"a tree {structure}"

@@ -8,5 +8,6 @@ below, each imports only those listed before it.
 - `joining`: concatenating, stacking, splitting and repeating.
 - `indexing`: entries at integer positions.
 - `searching`: sorting, searching and sets.
+- `rearrangement`: joining, cutting and numbering as in NumPy and PyTorch.
 - `updates`: new arrays with other entries at some positions.
 """

@@ -5,5 +5,6 @@ modules below, each imports only those listed before it.
 
 - `array_padding`: `pad`.
 - `fft`: discrete Fourier transforms.
+- `numerics`: spacings, polynomials, distances, slopes.
 - `sample_statistics`: counts, covariances, interpolation, integrals and convolution.
 """
