@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 import iverson as iv
+from iverson.array_api.entries import rearrangement
+from iverson.array_api.signals import numerics
 from iverson.core.errors import DTypeError, GraphError, IversonError
 from iverson.layouts import sparse_layouts
 from tests.calls.operands import VIEWS, Array, each, leaves
@@ -60,6 +62,7 @@ NOT_MASKED = {
     "ffill": "what is missing is what the mask says",
     "bfill": "what is missing is what the mask says",
     **dict.fromkeys(("asarray", "tensor"), "make plain tensors"),
+    **dict.fromkeys((*rearrangement.__all__, *numerics.__all__), "are of entries that all exist"),
     **dict.fromkeys(
         ("bincount", "convolve", "histogram", "index_add", "interp", "scatter", "scatter_add"),
         "of plain ones",

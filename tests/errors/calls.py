@@ -350,7 +350,7 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "scan": lambda: Given(
         lambda c, x: (c + x, c), vector(), matrix(), length=None, reverse=False, checkpoint=2
     ),
-    "while_loop": lambda: Given(lambda x: (x > x).any(), lambda x: x + 1, vector()),
+    "while_loop": lambda: Given(lambda x: (x > x).any(), lambda x: x + 1, vector(), max_steps=3),
 }
 LINALG: dict[str, Callable[[], Given | list[Given]]] = {
     **{

@@ -261,6 +261,51 @@ PLAIN = {
 }
 #: Those without a meaning where entries do not exist, by namespace.
 REFUSED = {
+    **{
+        n: getattr(iv, n)
+        for n in (
+            "atleast_1d",
+            "atleast_2d",
+            "atleast_3d",
+            "average",
+            "diag_embed",
+            "flatnonzero",
+            "gradient",
+            "isneginf",
+            "isposinf",
+            "ptp",
+            "unwrap",
+            "view_as_complex",
+            "view_as_real",
+        )
+    },
+    **{
+        n: lambda m, n=n: getattr(iv, n)(m, m)
+        for n in (
+            "append",
+            "cdist",
+            "dist",
+            "fmax",
+            "fmin",
+            "heaviside",
+            "intersect1d",
+            "polyval",
+            "setdiff1d",
+            "union1d",
+        )
+    },
+    **{
+        n: lambda m, n=n: getattr(iv, n)([m, m])
+        for n in ("column_stack", "dstack", "hstack", "lexsort", "vstack")
+    },
+    "delete": lambda m: iv.delete(m, 0),
+    "fill_diagonal": lambda m: iv.fill_diagonal(m, 1.0),
+    "insert": lambda m: iv.insert(m, 0, 1.0),
+    "lerp": lambda m: iv.lerp(m, m, 0.5),
+    "piecewise": lambda m: iv.piecewise(m, [], []),
+    "ravel_multi_index": lambda m: iv.ravel_multi_index((m,), (3,)),
+    "unravel_index": lambda m: iv.unravel_index(m, (3,)),
+    "vander": lambda m: iv.vander(m[0]),
     "bincount": lambda m: iv.bincount(iv.astype(m[0], "int64")),
     "convolve": lambda m: iv.convolve(m[0], iv.ones(2)),
     "histogram": iv.histogram,
@@ -318,11 +363,11 @@ SHIFTS = {
 #: Functions that take no array, or a function in place of one.
 OTHERS = {
     "arange", "biharmonic", "broadcast_shapes", "can_cast", "checkpoint", "cond", "derivatives",
-    "differential_operator", "empty", "enable_grad", "eye", "fftfreq", "finfo", "fori_loop",
-    "from_dlpack", "from_scipy", "full", "grad", "hessian", "hvp", "iinfo", "is_grad_enabled",
-    "isdtype", "jacobian", "jet", "jit", "jvp", "laplacian", "linspace", "load", "no_grad", "ones",
-    "ravel_pytree", "result_type", "rfftfreq", "save", "scan", "set_grad_enabled", "value_and_grad",
-    "vjp", "vmap", "while_loop", "zeros",
+    "differential_operator", "disable_jit", "empty", "enable_grad", "eye", "fftfreq", "finfo", "fori_loop",
+    "from_dlpack", "from_scipy", "full", "geomspace", "grad", "hessian", "hvp", "iinfo", "is_grad_enabled",
+    "isdtype", "jacobian", "jet", "jit", "jvp", "laplacian", "linearize", "linspace", "load", "logspace",
+    "no_grad", "ones", "ravel_pytree", "result_type", "rfftfreq", "save", "scan", "set_grad_enabled",
+    "tril_indices", "triu_indices", "value_and_grad", "vjp", "vmap", "while_loop", "zeros",
 }  # fmt: skip
 
 

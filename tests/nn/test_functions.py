@@ -31,7 +31,8 @@ def summed(y):
 def test_every_function_has_a_case():
     named = {n for c in CASES.values() for n in (c.ours.__name__, *c.ours.__code__.co_names)}
     named |= {name.partition("-")[0] for name in CASES}
-    assert set(nn.__all__) - named == {*WITHOUT_DERIVATIVE, "init"}
+    functions = {name for name in nn.__all__ if not isinstance(getattr(nn, name), type)}
+    assert functions - named == {*WITHOUT_DERIVATIVE, "init"}
 
 
 def test_what_exists_in_iverson_is_that_function():

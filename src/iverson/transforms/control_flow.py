@@ -37,7 +37,7 @@ from iverson.core.errors import (
     speaking_as,
 )
 from iverson.core.inputs.arguments import as_function, checked
-from iverson.core.protocols import Shaped
+from iverson.core.protocols import Pytree, Shaped
 from iverson.core.shapes import as_int, check_storable
 from iverson.core.table import F
 from iverson.graph.control.bodies import interned, lifted
@@ -703,7 +703,9 @@ def _length(slices: _Leaves, length: SupportsIndex | None) -> int:
     return next(iter(leaf_by_length))
 
 
-def while_loop(cond_fun: Callable[[R], Array | bool], body_fun: Callable[[R], R], init: R) -> R:
+def while_loop(
+    cond_fun: Callable[[R], Array | bool], body_fun: Callable[[R], R], init: R, max_steps: int | None = None
+) -> R:
     """``carry = body_fun(carry)`` while ``cond_fun(carry)`` is True, from ``carry = init``.
 
     Parameters
@@ -712,10 +714,12 @@ def while_loop(cond_fun: Callable[[R], Array | bool], body_fun: Callable[[R], R]
     body_fun : takes and returns the carry: a pytree of tensors that keeps its structure, shapes and dtypes.
         It may write into tensors that it closes over; ``cond_fun`` may not.
     init : the first carry.
+    max_steps : the number of steps after which it ends in any case; None: there is no bound.
 
-    Differentiable in forward mode (`jvp`), to any order. In reverse mode it raises GradientError: how many
-    steps to keep something of is not known before; use `scan` or `fori_loop`. In `vmap` it runs until the
-    loops of all examples have ended.
+    Differentiable in forward mode (`jvp`), to any order, and with ``max_steps`` in reverse mode too: it keeps
+    room for so many steps, of which those after the end do nothing. Without a bound reverse mode raises
+    GradientError: how many steps to keep something of is not known before. In `vmap` it runs until the loops
+    of all examples have ended.
 
     Raises ArgumentError, ArgumentTypeError, ShapeError or DTypeError for a carry that changes, or for a
     condition that is not one boolean.
@@ -723,9 +727,13 @@ def while_loop(cond_fun: Callable[[R], Array | bool], body_fun: Callable[[R], R]
     >>> import iverson as iv
     >>> while_loop(lambda x: x < 100, lambda x: x * x, iv.asarray(3.0))
     iverson.Tensor(6561.)
+    >>> iv.grad(lambda x: while_loop(lambda x: x < 100, lambda x: x * x, x, max_steps=5))(iv.asarray(3.0))
+    iverson.Tensor(17496.)
     """
     as_function(cond_fun, "while_loop", "cond_fun")
     as_function(body_fun, "while_loop", "body_fun")
+    if max_steps is not None:
+        return _bounded(cond_fun, body_fun, init, max_steps)
 
     if is_disabled():
         tree: Any = init
@@ -764,6 +772,21 @@ def while_loop(cond_fun: Callable[[R], Array | bool], body_fun: Callable[[R], R]
         note_stored(x, origin)
     body.put(out[count:])
     return carry.tree(out[:count])  # type: ignore[no-any-return]
+
+
+def _bounded(cond_fun: Callable[[R], Pytree], body_fun: Callable[[R], R], init: R, max_steps: int) -> R:
+    """The loop as a scan, whose steps after the end leave the carry as it is."""
+    steps = as_int(max_steps, "while_loop", "max_steps")
+    if steps < 0:
+        raise ArgumentError("while_loop", "max_steps", got=str(steps), expected="a number of steps")
+
+    def step(carry: R, _: None) -> tuple[R, None]:
+        (flag,) = tensors([cond_fun(carry)], "while_loop", "cond_fun")
+        operand: Any = carry
+        return cond(flag, body_fun, lambda carry: carry, operand), None
+
+    with speaking_as("while_loop", pred="cond_fun", false_fun="body_fun", f="body_fun", length="max_steps"):
+        return scan(step, init, None, steps)[0]
 
 
 def _check_flag(condition: _Body) -> None:

@@ -14,22 +14,19 @@ import numpy as np
 
 from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
-from iverson.autograd.mode import is_grad_enabled, recording, reset_constant, set_constant
+from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import next_number, reachable
 from iverson.autograd.tracked_guards import differentiating
 from iverson.autograd.unrecorded_values import looking
 from iverson.core.dispatch import (
     Handle,
-    LevelValue,
     Wrapper,
     alias,
     is_tracked,
     is_variable,
-    levels,
     rewrap,
     slot_of,
     unwrap,
-    value_of,
 )
 from iverson.core.entries import FULL
 from iverson.core.errors import ArgumentError, GradientError, ShapeError
@@ -92,7 +89,6 @@ class Linearization:
         self.given = tensors(leaves, operation, "inputs")
         self.inputs = list(map(unwrap, self.given))
         self.may_record = is_grad_enabled()
-        self.depth = len(levels())
         start = next_number()
         with recording(True):
             self.variables = fresh(self.inputs, operation, "inputs")
@@ -164,18 +160,14 @@ class Linearization:
         ]
         slots = [slot_of(v) for v in self.variables]
         targets = dict.fromkeys(slots, FULL)
-        gradients, recording = self._walked(
-            lambda r: reverse(seeds, targets, create_graph=r), recording, cotangents
-        )
+        gradients, recording = self._walked(lambda r: reverse(seeds, targets, create_graph=r), recording)
         results = [
             gradients.get(s, Tensor(Zero(v.shape, v.dtype)))
             for s, v in zip(slots, self.variables, strict=True)
         ]
         return handed_out(results, recording)
 
-    def _walked(
-        self, walk: Callable[[bool], T], recording: bool, seeds: Sequence[Handle | None]
-    ) -> tuple[Any, bool]:
+    def _walked(self, walk: Callable[[bool], T], recording: bool) -> tuple[Any, bool]:
         """Result of ``walk(recording)``, a pass through the recorded nodes, and True if the pass was
         recorded.
 
@@ -184,15 +176,8 @@ class Linearization:
         """
         if recording or not self.may_record:
             return walk(recording), recording
-        # In a batch of `pull` itself, what the function recorded around it is constant, as the seeds are.
-        inside = len(levels()) > self.depth and not any(map(_is_tracked_around, seeds))
-        token = set_constant(True) if inside else None
-        try:
-            with looking(self.own) as state:
-                result = walk(False)
-        finally:
-            if token is not None:
-                reset_constant(token)
+        with looking(self.own) as state:
+            result = walk(False)
         if not state.found:
             return result, False
         self.outer = True
@@ -206,19 +191,10 @@ class Linearization:
         }
         slots = [slot_of(o) for o in self.outputs if is_tracked(o)]
         output_tangents, recording = self._walked(
-            lambda r: push(slots, input_tangents, create_graph=r), recording, tangents
+            lambda r: push(slots, input_tangents, create_graph=r), recording
         )
         results = [output_tangents.get(slot_of(o), Tensor(Zero(o.shape, o.dtype))) for o in self.outputs]
         return handed_out(results, recording)
-
-
-def _is_tracked_around(seed: Handle | None) -> bool:
-    """True if a seed is tracked, or what a batch has for it is; of a trace, that is not known."""
-    while seed is not None and not is_tracked(seed) and isinstance(value := value_of(seed), LevelValue):
-        seed = getattr(value, "held", None)
-        if seed is None:
-            return True
-    return seed is not None and is_tracked(seed)
 
 
 def _tracked(handles: Sequence[Handle | None]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from iverson.array_api.conventions.methods import method
 from iverson.array_api.conventions.operands import (
     as_inexact,
-    as_operand,
+    as_plain,
     as_tuple,
     as_weak,
     cast,
@@ -102,14 +102,15 @@ def average(x: A | ArrayLike, /, axis: Axes = None, weights: A | ArrayLike | Non
     >>> average(asarray([1., 2.]), weights=asarray([3., 1.]))
     iverson.Tensor(1.25)
     """
-    x = as_inexact(x, "average")
+    x = as_inexact(as_plain(x, "average"), "average")
     if weights is None:
         return mean(x, axis=axis)
-    w: Any = as_operand(weights, "average", "weights")
+    w: Any = as_plain(weights, "average", "weights")
     w = cast(w, dtypes.result_type(x, w))
     if w.shape != x.shape:
         along: Any = axis
-        k = Nalong if axis is Nalong or isinstance(axis, tuple | list) else normalize_axis(along, x.ndim, "average")
+        is_joint = axis is None or isinstance(axis, tuple | list)
+        k = None if is_joint else normalize_axis(along, x.ndim, "average")
         if k is None or w.shape != (x.shape[k],):
             raise ShapeError(
                 "average", "weights", got=f"shape {w.shape}", expected=f"shape {x.shape}, or that of one axis"
@@ -127,7 +128,7 @@ def ptp(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     >>> ptp(asarray([3, 1, 7]))
     iverson.Tensor(6)
     """
-    x = as_operand(x, "ptp")
+    x = as_plain(x, "ptp")
     return _max(x, axis=axis, keepdims=keepdims) - _min(x, axis=axis, keepdims=keepdims)
 
 
@@ -161,7 +162,7 @@ def lerp(x: A | ArrayLike, end: A | ArrayLike, weight: A | ArrayLike, /) -> A:
 
 def _in_common(name: str, x1: A | ArrayLike, x2: A | ArrayLike) -> tuple[A, A]:
     """Two operands in their common floating dtype."""
-    a, b = as_operand(x1, name, "x1"), as_operand(x2, name, "x2")
+    a, b = as_plain(x1, name, "x1"), as_plain(x2, name, "x2")
     dtype = dtypes.to_inexact(dtypes.result_type(a, b))
     return cast(a, dtype), cast(b, dtype)
 
@@ -189,7 +190,7 @@ def fmin(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
 
 
 def _but_nan(name: str, x1: A | ArrayLike, x2: A | ArrayLike) -> A:
-    x1, x2 = as_operand(x1, name, "x1"), as_operand(x2, name, "x2")
+    x1, x2 = as_plain(x1, name, "x1"), as_plain(x2, name, "x2")
     extremum = (F.maximum if name == "fmax" else F.minimum)(x1, x2)
     return F.where(F.isnan(x1), x2, F.where(F.isnan(x2), x1, extremum))
 
@@ -202,7 +203,7 @@ def isposinf(x: A | ArrayLike, /) -> A:
     >>> isposinf(asarray([float("inf"), 1.]))
     iverson.Tensor([ True, False])
     """
-    x = as_operand(x, "isposinf")
+    x = as_plain(x, "isposinf")
     check_kind(x, "fiub", "isposinf")
     return F.logical_and(F.isinf(x), F.greater(x, 0))
 
@@ -215,7 +216,7 @@ def isneginf(x: A | ArrayLike, /) -> A:
     >>> isneginf(asarray([float("-inf"), 1.]))
     iverson.Tensor([ True, False])
     """
-    x = as_operand(x, "isneginf")
+    x = as_plain(x, "isneginf")
     check_kind(x, "fiub", "isneginf")
     return F.logical_and(F.isinf(x), F.less(x, 0))
 
@@ -229,7 +230,7 @@ def polyval(p: A | ArrayLike, x: A | ArrayLike, /) -> A:
     >>> polyval(asarray([1., 0., -2.]), asarray([3.]))
     iverson.Tensor([7.])
     """
-    p, x = as_operand(p, "polyval", "p"), as_operand(x, "polyval")
+    p, x = as_plain(p, "polyval", "p"), as_plain(x, "polyval")
     if p.ndim != 1:
         raise ShapeError("polyval", "p", got=f"shape {p.shape}", expected="a vector of coefficients")
     total = zeros_like(cast(x, dtypes.result_type(p, x)))
@@ -250,7 +251,7 @@ def vander(x: A | ArrayLike, /, N: SupportsIndex | None = None, *, increasing: b
     iverson.Tensor([[4., 2., 1.],
                     [9., 3., 1.]])
     """
-    x = as_operand(x, "vander")
+    x = as_plain(x, "vander")
     if x.ndim != 1:
         raise ShapeError("vander", "x", got=f"shape {x.shape}", expected="a vector")
     x = cast(x, dtypes.result_type(x, dtypes.int64)) if x.dtype.kind in "biu" else x
@@ -283,7 +284,7 @@ def gradient(x: A | ArrayLike, /, spacing: float = 1.0, *, axis: Axes = None) ->
     >>> gradient(asarray([1., 2., 4.]))
     iverson.Tensor([1. , 1.5, 2. ])
     """
-    x, step = as_inexact(x, "gradient"), as_real(spacing, "gradient", "spacing")
+    x, step = as_inexact(as_plain(x, "gradient"), "gradient"), as_real(spacing, "gradient", "spacing")
     axes = normalize_axes(tuple(range(x.ndim)) if axis is None else axis, x.ndim, "gradient")
     slopes = tuple([_slopes(x, k, step) for k in axes])
     return slopes[0] if len(slopes) == 1 else slopes
@@ -322,7 +323,7 @@ def unwrap(
     >>> unwrap(asarray([0., 3., 7.]), period=4)
     iverson.Tensor([ 0., -1., -1.])
     """
-    x = as_inexact(x, "unwrap")
+    x = as_inexact(as_plain(x, "unwrap"), "unwrap")
     check_kind(x, "f", "unwrap")
     k, half = normalize_axis(axis, x.ndim, "unwrap"), as_real(period, "unwrap", "period") / 2
     least = half if discont is None else max(as_real(discont, "unwrap", "discont"), half)
@@ -388,7 +389,7 @@ def view_as_real(x: A | ArrayLike, /) -> A:
     >>> view_as_real(asarray([1 + 2j]))
     iverson.Tensor([[1., 2.]])
     """
-    x = as_operand(x, "view_as_real")
+    x = as_plain(x, "view_as_real")
     check_kind(x, "c", "view_as_real")
     return stack([F.real(x), F.imag(x)], axis=-1)
 
@@ -403,7 +404,7 @@ def view_as_complex(x: A | ArrayLike, /) -> A:
     >>> view_as_complex(asarray([[1., 2.]]))
     iverson.Tensor([1.+2.j])
     """
-    x = as_operand(x, "view_as_complex")
+    x = as_plain(x, "view_as_complex")
     check_kind(x, "f", "view_as_complex")
     if not x.ndim or x.shape[-1] != 2:
         raise ShapeError("view_as_complex", "x", got=f"shape {x.shape}", expected="extent 2 on the last axis")
@@ -427,8 +428,8 @@ def piecewise(array: A | ArrayLike, conditions: Sequence[A | ArrayLike], functio
     >>> piecewise(x, [x < 0, x > 0], [lambda x: -x, lambda x: x * x])
     iverson.Tensor([1., 4.])
     """
-    x = as_operand(array, "piecewise", "array")
-    flags = [as_operand(c, "piecewise", "conditions") for c in as_tuple(conditions)]
+    x = as_plain(array, "piecewise", "array")
+    flags = [as_plain(c, "piecewise", "conditions") for c in as_tuple(conditions)]
     pieces = as_tuple(functions)
     if len(pieces) not in (len(flags), len(flags) + 1):
         raise ArgumentError(

@@ -120,7 +120,7 @@ class _While:
             "while_loop",
             got="a gradient through a loop whose number of steps depends on entries",
             expected="forward mode: iverson.jvp",
-            remedy="use iverson.scan, or iverson.fori_loop between Python integers",
+            remedy="say max_steps, or use iverson.scan, or iverson.fori_loop between Python integers",
         )
 
     def push(self, tangents: Sequence[Handle | None], node: Node) -> list[Any]:
