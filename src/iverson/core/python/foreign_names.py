@@ -153,7 +153,6 @@ _PATTERNS = (
     (r"\w*autocast\w*", "not there; iverson.astype says where half precision is meant"),
     (r"\w+(Unpool|Unpool[123]d)|max_unpool[123]d", "not there; iverson.scatter puts maxima back at indices"),
     (r"Fractional\w+|fractional_\w+", "not there; iverson.nn.max_pool2d takes windows of one size"),
-    (r"(LPPool|lp_pool)[123]d", "iverson.nn.avg_pool2d of x**p, to the power 1 / p"),
     (r"(is|set|get)_deterministic\w*|use_deterministic\w*", "not needed, as results repeat"),
     (r"(bartlett|blackman|hamming|hann|kaiser)_window", "not there; scipy.signal.windows has the array"),
     (r"\w+(_with_indices)", "the function without that end, with return_indices=True"),
