@@ -108,8 +108,8 @@ def seeds_for(
 
 
 def _array(ct: CotangentLike, operation: str, argument: str) -> Any:
-    # A copy: the gradient may be this very array, and the caller may write into theirs.
     """Copy of a user's cotangent as a NumPy array; raises ArgumentTypeError for an unknown dtype."""
+    # A copy: the gradient may be this very array, and the caller may write into theirs.
     array = plain(ct, operation, argument).copy()
     if not dtypes.is_known(array.dtype):
         raise ArgumentTypeError(

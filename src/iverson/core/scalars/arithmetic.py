@@ -24,15 +24,14 @@ from iverson.core.scalars.scalar_record import (
     TWO,
     UFUNC,
     ZERO,
-    Derivative,
     Strided,
     scalar,
 )
 
 
 def _pow(a: Any, b: Strided) -> Any:
-    # NumPy's ufunc has no fast path for the small exponents everybody writes; its operator has.
     """Body of `pow`, with fast paths for the exponents 3, 4 and 0.5 as Python numbers."""
+    # NumPy's ufunc has no fast path for the small exponents everybody writes; its operator has.
     if not isinstance(b, (int, float)):
         return np.power(a, b)
     if b in (3, 4) and isinstance(a, np.ndarray) and a.dtype.kind in "fc":  # NumPy calls libm for each entry
@@ -93,13 +92,6 @@ def inverse_length(F: Namespace, y: Value) -> Any:
     """
     at_zero = F.equal(y, 0)
     return F.where(at_zero, F.sqrt(y), F.reciprocal(F.where(at_zero, 1.0, y)))
-
-
-def _hypot_part(index: int) -> Derivative:
-    def rule(F: Namespace, y: Value, a: Value, b: Value) -> Any:
-        return (a, b)[index] * inverse_length(F, y)
-
-    return rule
 
 
 def _unit(F: Namespace, y: Value, x: Value) -> Any:
@@ -183,7 +175,9 @@ ARITHMETIC = (
         domain=((0.2, 0.9), (1.0, 2.0)),
         convention="at multiples of b the derivatives are those on the side away from 0: 1 and "
         "-trunc(a / b)"),
-    scalar("hypot", np.hypot, (_hypot_part(0), _hypot_part(1)), REAL_FLOAT | ZERO | COMPILED,
+    scalar("hypot", np.hypot,
+        (lambda F, y, a, _b: a * inverse_length(F, y), lambda F, y, _a, b: b * inverse_length(F, y)),
+        REAL_FLOAT | ZERO | COMPILED,
         "The length of (x1, x2), without overflow.", "[3.]", "4.", "[5.]", domain=TWO,
         convention="at (0, 0) the derivatives are 0"),
     scalar("abs", np.abs, (), ZERO | COMPLEX | FINITE, "The absolute value.", "[-1.5, 2.]", "[1.5, 2. ]",

@@ -29,7 +29,7 @@ PARTS = (
         kinds=NUMERIC, result="real", linear_in=((0,),), vjp=(lambda F, g, _y, _x: g,), method=False),
     scalar("imag", np.imag, (), COMPLEX | FINITE | SILENT, "The imaginary part; 0 for real x.", "[1 + 2j]",
         "[2.]", kinds=NUMERIC, result="real", linear_in=((0,),),
-        vjp=(lambda F, g, _y, x: g * 1j if x.dtype.kind == "c" else None,), method=False),
+        vjp=(lambda F, g, _y, _x: g * 1j if _x.dtype.kind == "c" else None,), method=False),
     # d arg z = Im(conj(z) dz) / |z|^2; as a gradient, g i z / |z|^2.
     scalar("angle", np.angle, (), ZERO | COMPLEX, "The argument, in (-pi, pi].", "[1 + 0j, 2j]",
         "[0.        , 1.57079633]", kinds=NUMERIC, result="realfloat",

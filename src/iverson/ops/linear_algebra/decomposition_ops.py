@@ -577,11 +577,11 @@ def _svd_abstract(x: Shaped) -> tuple[Aval, Aval, Aval]:
     )
 
 
-def _svd_vjp(F: Namespace, g: tuple[Value, ...], y: tuple[Value, ...], x: Value) -> Any:
+def _svd_vjp(F: Namespace, g: tuple[Value, ...], y: tuple[Value, ...], _x: Shaped) -> Any:
+    """Cotangent of x from those of U, S and V^H."""
     # With skew(X) = X - X^H and E[i, j] = s[j]^2 - s[i]^2 off the diagonal, the part inside the singular
     # subspaces is (skew(U^H gU) s + s skew(V^H gV)) / E + diag(gs), for complex A plus the phase term
     # diag(skew(U^H gU)) / (2 s); the parts of gU and gV outside the subspaces are divided by s.
-    """Cotangent of x from those of U, S and V^H."""
     (gu, gs, gvh), (u, s, vh) = g, y
     v, gv = F.mH(vh), F.mH(gvh)
     uu, vv = F.matmul(F.mH(u), gu), F.matmul(F.mH(v), gv)
@@ -589,9 +589,9 @@ def _svd_vjp(F: Namespace, g: tuple[Value, ...], y: tuple[Value, ...], x: Value)
     row, column = F.expand_dims(s, axis=(s.ndim - 1,)), F.expand_dims(s, axis=(s.ndim,))
     inner = (skew_u * row + column * skew_v) * _inverse_gaps(F, s, F.square)
     inner = inner + F.diag(gs)
-    m, n = x.shape[-2:]
+    m, n = _x.shape[-2:]
     s = _nonzero(F, s, max(m, n))
-    if x.dtype.kind == "c":
+    if _x.dtype.kind == "c":
         inner = inner + F.diag(F.diagonal(skew_u, offset=0) / (2 * s))
     result, row = F.matmul(u, F.matmul(inner, vh)), F.expand_dims(s, axis=(s.ndim - 1,))
     if m > n:
@@ -601,7 +601,7 @@ def _svd_vjp(F: Namespace, g: tuple[Value, ...], y: tuple[Value, ...], x: Value)
     return result
 
 
-def _svd_jvp(F: Namespace, t: Value, y: tuple[Value, ...], x: Value) -> Any:
+def _svd_jvp(F: Namespace, t: Value, y: tuple[Value, ...], _x: Shaped) -> Any:
     """Tangents of U, S and V^H from that of x."""
     u, s, vh = y
     v = F.mH(vh)
@@ -612,10 +612,10 @@ def _svd_jvp(F: Namespace, t: Value, y: tuple[Value, ...], x: Value) -> Any:
     # U^H dU = (p s + s p^H) / E and V^H dV = (s p + p^H s) / E; the free phase goes to U.
     du = (p * row + column * F.mH(p)) * inverse
     dv = (column * p + F.mH(p) * row) * inverse
-    m, n = x.shape[-2:]
+    m, n = _x.shape[-2:]
     s = _nonzero(F, s, max(m, n))
     row = F.expand_dims(s, axis=(s.ndim - 1,))
-    if x.dtype.kind == "c":
+    if _x.dtype.kind == "c":
         du = du + F.diag(1j * F.imag(F.diagonal(p, offset=0)) / s)
     u_dot, v_dot = F.matmul(u, du), F.matmul(v, dv)
     if m > n:

@@ -26,8 +26,8 @@ from iverson.ops.linear_algebra.decomposition_ops import (
     _negligible,
     _nonzero,
     _qr_abstract,
-    _qr_jvp,
-    _qr_vjp,
+    _qr_tall_jvp,
+    _qr_tall_vjp,
     _square,
     _substituted,
     _svd_abstract,
@@ -120,14 +120,14 @@ def _is_tall(x: Shaped) -> bool:
     return bool(x.shape[-2] > x.shape[-1])
 
 
-def _svd_full_vjp(F: Namespace, g: tuple[Value, ...], y: tuple[Value, ...], x: Value) -> Any:
-    complement_part = _complement_vjp(F, "svd", g[3], y[3], _conjugate_inverse(F, y), _is_tall(x))
-    return _svd_vjp(F, g[:3], y[:3], x) + complement_part
+def _svd_full_vjp(F: Namespace, g: tuple[Value, ...], y: tuple[Value, ...], _x: Shaped) -> Any:
+    complement_part = _complement_vjp(F, "svd", g[3], y[3], _conjugate_inverse(F, y), _is_tall(_x))
+    return _svd_vjp(F, g[:3], y[:3], _x) + complement_part
 
 
-def _svd_full_jvp(F: Namespace, t: Value, y: tuple[Value, ...], x: Value) -> Any:
-    basis_dot = _complement_jvp(F, t, y[3], _conjugate_inverse(F, y), _is_tall(x))
-    return *_svd_jvp(F, t, y[:3], x), basis_dot
+def _svd_full_jvp(F: Namespace, t: Value, y: tuple[Value, ...], _x: Shaped) -> Any:
+    basis_dot = _complement_jvp(F, t, y[3], _conjugate_inverse(F, y), _is_tall(_x))
+    return *_svd_jvp(F, t, y[:3], _x), basis_dot
 
 
 def _projected(F: Namespace, basis: Value, tall: bool) -> Any:
@@ -174,17 +174,17 @@ def _qr_complete_abstract(x: Shaped) -> tuple[Aval, ...]:
 
 
 def _qr_complete_vjp(
-    F: Namespace, g: tuple[Value, Value, Value], y: tuple[Value, Value, Value], x: Value
+    F: Namespace, g: tuple[Value, Value, Value], y: tuple[Value, Value, Value], _x: Shaped
 ) -> Any:
     q, r, basis = y
     p = F.mH(_substituted(F, _full_rank(F, r), F.mH(q), lower=False))
-    return _qr_vjp(F, g[:2], y[:2], x) + _complement_vjp(F, "qr", g[2], basis, p, tall=True)
+    return _qr_tall_vjp(F, g[0], g[1], q, r) + _complement_vjp(F, "qr", g[2], basis, p, tall=True)
 
 
-def _qr_complete_jvp(F: Namespace, t: Value, y: tuple[Value, Value, Value], x: Value) -> Any:
+def _qr_complete_jvp(F: Namespace, t: Value, y: tuple[Value, Value, Value], _x: Shaped) -> Any:
     q, r, basis = y
     p = F.mH(_substituted(F, _full_rank(F, r), F.mH(q), lower=False))
-    return *_qr_jvp(F, t, y[:2], x), _complement_jvp(F, t, basis, p, tall=True)
+    return *_qr_tall_jvp(F, t, q, r), _complement_jvp(F, t, basis, p, tall=True)
 
 
 define(
@@ -373,7 +373,7 @@ def _singular_spectral(x: NDArray, g: NDArray) -> Any:
     return (u * g) @ vh
 
 
-@reading((0, 1))
+@reading({0: (0, 1), 1: (0,)})
 def _eigen_spectral_pullback(
     F: Namespace, wanted: Wanted, c: Value, _y: Shaped, x: Value, g: Value
 ) -> list[Any]:
@@ -388,13 +388,13 @@ def _eigen_spectral_pullback(
     return [parts[i]() for i in wanted]
 
 
-@reading((0, 1))
+@reading({0: (0, 1), 1: (0,)})
 def _singular_spectral_pullback(
     F: Namespace, wanted: Wanted, c: Value, _y: Shaped, x: Value, g: Value
 ) -> list[Any]:
+    """Cotangents of x and g at the positions in ``wanted``."""
     # With P = U^H C V, the Hermitian part of P is turned as that of eigenvalues, and the skew part has
     # (g[i] + g[j]) / (s[i] + s[j]); what lies outside of the span of U or V has g / s.
-    """Cotangents of x and g at the positions in ``wanted``."""
     u, s, vh = F.svd(x)
     inner = F.matmul(F.mH(u), F.matmul(c, F.mH(vh)))
 

@@ -96,7 +96,7 @@ define(
         abstract=_abstract,
         vjp=(
             lambda F, g, y, d, _b: _along_diagonals(F, -F.matmul(_cotangent(F, g, d), F.mH(y)), d.shape),
-            lambda F, g, _y, d, b: F.sum_to(_cotangent(F, g, d), b.shape),
+            lambda F, g, _y, d, _b: F.sum_to(_cotangent(F, g, d), _b.shape),
         ),
         jvp=(lambda F, t, y, d, _b: -F.solve_toeplitz(d, F.matmul(_matrix(F, t), y)), None),
         linear_in=((1,),),
