@@ -1,6 +1,6 @@
 """What backward keeps: no rule reads an operand of which the shape and the dtype alone would do.
 
-A rule declares by its parameters which values it reads, and these are kept until backward. Here each of them is
+A rule declares by its parameters which values it reads; these are kept until backward. Here each of them is
 replaced by a value without entries: a rule that still gives its result, on every sample, keeps it in vain.
 """
 

@@ -77,7 +77,13 @@ class Point:
         return Point({**self.env, **names}, self.lanes, self.mask if mask is None else mask, self.chosen)
 
     def where(self, condition: Value, holds: bool) -> Point:
-        """This point, for the side of a Select that is chosen if ``condition`` is equal to ``holds``."""
+        """Copy of this point for one branch of a Select: ``(condition, holds)`` is added to ``chosen``.
+
+        The mask stays, so both branches are evaluated in all lanes. Only reports of wrong indices are
+        limited to the lanes in which ``condition`` is equal to ``holds``.
+
+        holds : True for the branch ``then``, False for the branch ``other``.
+        """
         return replace(self, chosen=(*self.chosen, (condition, holds)))
 
 

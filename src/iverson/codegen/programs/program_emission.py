@@ -251,7 +251,11 @@ class _Emitter:
         )
 
     def take_arrays(self) -> None:
-        """Emit a copy of the addresses of the arrays from the tuples that hold them."""
+        """Emit code that copies the addresses of the array objects to the front of ``%arguments``.
+
+        The code copies from the tuple ``%given`` (inputs), then from the tuple ``%made`` (outputs). The
+        copied addresses are those of Python objects; the addresses of the entries are read later, in `begin`.
+        """
         copy = "llvm.memcpy.inline.p0.p0.i64"
         self.b.declarations[copy] = f"declare void @{copy}(ptr, ptr, i64, i1)"
         output_count = sum(x.role == "out" for x in self.contents.objects)

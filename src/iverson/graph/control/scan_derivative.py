@@ -405,9 +405,14 @@ class Linear:
                 self.pieces.setdefault(k, []).append((lo, hi, x))
 
     def _seed(self, slot: Slot, part: Callable[[Handle], Handle]) -> Any:
-        """Handle for the input ``slot`` of one or several steps.
+        """Choose the handle that goes into the input ``slot`` of one or several steps of the derivative.
 
-        part : takes the slices for these steps out of a stacked value.
+        A "fixed" slot gets the whole fixed value, a "stacked" slot gets the result of ``part``, and a
+        "carry" slot gets the present value of the carry, or a zero if the carry has none. If this value is
+        a selection (values with a condition), a slot whose kind ends in " held" gets the condition, and
+        others the values.
+
+        part : function that takes the slices for these steps out of a stacked value.
         """
         kind, k = slot
         if kind.startswith("fixed"):

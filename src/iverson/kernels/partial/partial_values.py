@@ -214,7 +214,11 @@ def region_of(x: Value) -> Region:
 
 
 def region_read(need: Entries, shape: Shape) -> Region:
-    """Smallest region that contains the entries ``need`` of a result of shape ``shape``."""
+    """Region that contains the entries ``need`` of a result of shape ``shape``.
+
+    For a `Box`, the result is the region of this box; for `NOTHING`, an empty region. For all other sets of
+    entries, also a sparse pattern or the condition of a selection, the result is the region of all entries.
+    """
     return hull(plain(need, shape), shape)
 
 

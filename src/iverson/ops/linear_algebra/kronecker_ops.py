@@ -89,9 +89,11 @@ def _factors(F: Namespace, i: int, g: Value | LowRank, _y: Shaped, a: Shaped, b:
 def _within(
     F: Namespace, _rule: Rule, wanted: Entries, i: int, g: Value | LowRank, y: Shaped, a: Shaped, b: Shaped
 ) -> Any:
-    """The cotangent of factor ``i`` on a pattern: the terms of the stored entries of both factors alone.
+    """Compute only the part ``wanted`` of the cotangent of factor ``i``, or return NotImplemented.
 
-    The result is NotImplemented for other parts.
+    If only matrix products read the part, the result is a `LowRank` (NotImplemented if ``g`` is none). Any
+    other part must be a pattern over all axes: the result is a sparse value with the entries of this
+    pattern, which are computed from the stored entries of the other factor.
     """
     if in_products(wanted):
         return _factors(F, i, g, y, a, b)
