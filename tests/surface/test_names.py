@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 
 import pytest
 
@@ -95,6 +96,25 @@ def test_results_are_typed(name):
     found = dict(functions(importlib.import_module(name)))
     untyped = {n for n, s in found.items() if s.return_annotation in ("Any", s.empty)}
     assert not untyped - OF_ANY_TYPE
+
+
+#: Functions with an argument of any type: what a user's own methods take, and what overloads say.
+TAKE_ANY_TYPE = {"apply", "backward", "forward", "grad", "parse", "scan"}
+
+
+@pytest.mark.parametrize("name", NAMESPACES)
+def test_arguments_are_typed(name):
+    found = functions(importlib.import_module(name))
+    untyped = {
+        n
+        for n, s in found
+        if any(
+            p.annotation is p.empty or re.search(r"\b(Any|object)\b", str(p.annotation))
+            for p in s.parameters.values()
+            if p.name not in ("self", "cls")
+        )
+    }
+    assert not untyped - TAKE_ANY_TYPE
 
 
 def test_right_code_runs():

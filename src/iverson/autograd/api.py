@@ -323,14 +323,16 @@ class HookHandle:
 
 
 @checked
-def register_hook(x: Handle | Wrapper, hook: Callable[[Any], Any]) -> HookHandle:
+def register_hook(x: X, hook: Callable[[X], X | None]) -> HookHandle:
     """Call ``hook(gradient)`` whenever x's gradient is computed; what it returns (if not None) replaces it.
 
     Raises GradientError if x does not require grad.
     """
     _handles((x,), "register_hook", "x")
     if isinstance(x, Wrapper):
-        return x.register_hook(hook)  # type: ignore[attr-defined,no-any-return]
+        wrapper: Any = x
+        return wrapper.register_hook(hook)  # type: ignore[no-any-return]
+    assert isinstance(x, Handle)
     if x._node is None:
         raise not_tracked(x, "register_hook", "x")
     hooks = meta_of(x._node).hooks.setdefault(x._index, {})

@@ -103,6 +103,7 @@ CHECKS: dict[str, Check] = {
     "Callable[P, R]": as_function,
     "Sequence[Any]": as_sequence,
     "Sequence[Tree]": as_sequence,
+    "Callable[[X], X | None]": as_function,
     **{name: _in_range(name) for name in _RANGES},
     **{f"{name} | None": _or_none(_in_range(name)) for name in _RANGES},
 }
