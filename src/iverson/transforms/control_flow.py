@@ -777,8 +777,9 @@ def while_loop(
 def _bounded(cond_fun: Callable[[R], Pytree], body_fun: Callable[[R], R], init: R, max_steps: int) -> R:
     """The loop as a scan, whose steps after the end leave the carry as it is."""
     steps = as_int(max_steps, "while_loop", "max_steps")
-    if steps < 0:
-        raise ArgumentError("while_loop", "max_steps", got=str(steps), expected="a number of steps")
+    if not 0 <= steps < 2**31:
+        expected = "at least 0, and below 2**31: there is room for each step"
+        raise ArgumentError("while_loop", "max_steps", got=str(steps), expected=expected)
 
     def step(carry: R, _: None) -> tuple[R, None]:
         (flag,) = tensors([cond_fun(carry)], "while_loop", "cond_fun")

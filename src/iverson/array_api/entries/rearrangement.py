@@ -18,6 +18,7 @@ from iverson.array_api.entries.searching import argsort, isin, unique_values
 from iverson.core import dtypes
 from iverson.core.dispatch import has_entries, unwrap
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
+from iverson.core.inputs.arguments import as_sequence
 from iverson.core.shapes import as_int, as_shape, normalize_axis
 from iverson.handles import Tensor
 from iverson.ops import F
@@ -223,7 +224,7 @@ def _corners(name: str, n: SupportsIndex, k: SupportsIndex, m: SupportsIndex | N
     columns = rows if m is None else as_int(m, name, "m")
     if rows < 0 or columns < 0:
         raise ArgumentError(name, "n", got=f"{rows} and {columns}", expected="extents of at least 0")
-    i, j = getattr(np, name)(rows, offset, columns)
+    i, j = getattr(np, name)(rows, max(-rows, min(offset, columns)), columns)
     return asarray(i), asarray(j)
 
 
@@ -278,7 +279,8 @@ def ravel_multi_index(multi_index: Sequence[Tensor | ArrayLike], dims: ShapeLike
     iverson.Tensor([4, 5])
     """
     extents = as_shape(dims, "ravel_multi_index")
-    parts = [_integers(i, "ravel_multi_index", "multi_index") for i in multi_index]
+    indices = as_sequence(multi_index, "ravel_multi_index", "multi_index")
+    parts = [_integers(i, "ravel_multi_index", "multi_index") for i in indices]
     if len(parts) != len(extents) or not parts:
         raise ArgumentError(
             "ravel_multi_index", "multi_index", got=f"{len(parts)} arrays", expected=f"{max(len(extents), 1)}"

@@ -577,8 +577,9 @@ class SeriesLevel(Level):
         tangents: list[Any] = []
 
         def start() -> None:
-            values, parents = [value_of(a, a) for a in args], [getattr(a, "_node", None) for a in args]
-            indices = [max(getattr(a, "_index", 0), 0) for a in args]
+            values = [value_of(a, a) for a in args]
+            slots = [slot_of(a) if isinstance(a, Handle) else (None, 0) for a in args]
+            parents, indices = [node for node, _ in slots], [max(index, 0) for _, index in slots]
             out: Any = tuple(results) if op.multiple else results[0]
             node = make_node(op, tuple(values), params, tuple(parents), tuple(indices), out, user_call())
             tangents.extend(self.pushed(node, [k in varying for k in range(len(args))]))
@@ -655,7 +656,9 @@ class SeriesLevel(Level):
             finally:
                 self._function = None
             recorded = recorded if isinstance(recorded, tuple) else (recorded,)
-            node = next((x._node for x in recorded if x is not None and x._node is not None), None)
+            node = next(
+                (n for n, _ in (slot_of(x) for x in recorded if x is not None) if n is not None), None
+            )
             if node is not None:
                 self._continue(node, mine, results)
         return tuple(handles) if isinstance(out, tuple) else handles[0]
@@ -920,7 +923,8 @@ def _identity(x: Argument) -> Any:
     if type(x) is Series:
         return id(x)
     if isinstance(x, Handle):
-        return id(x._value), id(x._node), x._index
+        node, index = slot_of(x)
+        return id(value_of(x)), id(node), index
     return id(x) if hasattr(x, "shape") else exact(x)
 
 

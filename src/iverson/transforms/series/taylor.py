@@ -13,7 +13,7 @@ from iverson.autograd.tracked_guards import check_no_leaves
 from iverson.core import dtypes
 from iverson.core.dispatch import alias, make_handle, rewrap, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
-from iverson.core.inputs.arguments import as_function, checked
+from iverson.core.inputs.arguments import as_function, as_sequence, checked
 from iverson.core.protocols import Pytree
 from iverson.core.shapes import as_int
 from iverson.core.table import F
@@ -151,7 +151,7 @@ def jet(
     [iverson.Tensor(1.), iverson.Tensor(0.), iverson.Tensor(-1.)]
     """
     as_function(function, "jet", "function")
-    primals, series = tuple(primals), tuple(series)
+    primals, series = as_sequence(primals, "jet", "primals"), as_sequence(series, "jet", "series")
     if len(primals) != len(series) or not primals:
         raise ArgumentError(
             "jet",
