@@ -243,6 +243,10 @@ NN: dict[str, list[Law]] = {
         *(Law(lambda *xs: nn.kl_div(*xs, reduction="batchmean"), (np.log(R), Q), (k, k)) for k in (0, 1)),
     ],
     "soft_margin_loss": loss(nn.soft_margin_loss, X, SIGNS),
+    "multilabel_soft_margin_loss": [
+        Law(lambda *xs, r=r: nn.multilabel_soft_margin_loss(*xs, reduction=r), (X, Q), (0, 0))
+        for r in ("mean", "sum", "none")
+    ],
     "hinge_embedding_loss": loss(nn.hinge_embedding_loss, X, SIGNS, margin=0.8),
     "margin_ranking_loss": loss(nn.margin_ranking_loss, X, Y, SIGNS, margin=0.3),
     "gaussian_nll_loss": loss(nn.gaussian_nll_loss, X, Y, P, full=True),
@@ -334,6 +338,10 @@ NN: dict[str, list[Law]] = {
         f"{kind}_pool{n}d": axes(getattr(nn, f"{kind}_pool{n}d"), x, 0, 1, kernel_size=2, stride=1, padding=1)
         for kind in ("max", "avg")
         for n, x in ((1, IMAGE), (2, PLANE), (3, SOLID))
+    },
+    **{
+        f"lp_pool{n}d": axes(getattr(nn, f"lp_pool{n}d"), x, 0, 1, norm_type=p, kernel_size=2, stride=1)
+        for n, x, p in ((1, IMAGE, 2.0), (2, PLANE, 4.0), (3, SOLID, 1.0))
     },
     **{
         f"adaptive_{kind}_pool{n}d": axes(getattr(nn, f"adaptive_{kind}_pool{n}d"), x, 0, 1, output_size=3)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
+from math import copysign
 
 from iverson.core import dtypes
 from iverson.core.scalars import SCALARS
@@ -124,7 +125,11 @@ def _added(tensor: Compute) -> tuple[Statement | None, ...]:
 
 
 def _is_zero(e: Expr) -> bool:
-    return isinstance(e, Const) and bool(e.value == 0)
+    """True for the constant 0. A negative zero is a value, which an entry that is left out has not."""
+    if not isinstance(e, Const) or e.value != 0:
+        return False
+    value = complex(e.value)
+    return copysign(1, value.real) > 0 and copysign(1, value.imag) > 0
 
 
 def _nonzero_node(e: Expr, below: dict[Expr, Expr]) -> Expr:
