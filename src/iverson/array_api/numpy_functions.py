@@ -40,8 +40,9 @@ _REDUCED = {
 _ACCUMULATED = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
 #: Arguments that are called otherwise in NumPy.
 _RENAMED = {"a_min": "min", "a_max": "max", "ddof": "correction", "newshape": "shape"}
-#: What is a function of both, and not the same: ours writes files of its own, and into no argument.
-_UNLIKE = {"fill_diagonal", "save"}
+#: What is a function of both, and not the same: ours writes files of its own, and into no argument. SciPy
+#: takes `numpy.atleast_1d` on the way into its compiled code, which hides our errors: it is refused by name.
+_UNLIKE = {"atleast_1d", "fill_diagonal", "save"}
 _SPACES = {"numpy.linalg": "linalg", "numpy.fft": "fft"}
 #: What our functions call a parameter that is one array: NumPy takes a sequence of numbers there.
 _ARRAYS = {"a", "b", "indices", "x", "x1", "x2"}
@@ -374,7 +375,7 @@ def _gradient(f: NDArray, *spacing: float, axis: Axes = None, edge_order: int = 
 
 #: What is said here: facts, and functions whose meaning in NumPy is more than that of ours.
 _OWN: dict[str, Callable[..., Any]] = {
-    **{name: _each(name) for name in ("atleast_1d", "atleast_2d", "atleast_3d")},
+    **{name: _each(name) for name in ("atleast_2d", "atleast_3d")},
     "copy": lambda a, order="K", subok=False: F.copy(a),
     "dot": _dot,
     "gradient": _gradient,
