@@ -150,6 +150,7 @@ def of_torch(folder):
 def of_jax(_):
     jax = pytest.importorskip("jax")
     pytest.importorskip("jax.flatten_util")
+    jet = pytest.importorskip("jax.experimental.jet").jet
     a, x = jax.numpy.asarray(X), iv.asarray(X)
 
     def step(carry, y):
@@ -183,6 +184,10 @@ def of_jax(_):
         "jax.vjp": (jax.vjp(cubed, a)[1](1.0), iv.vjp(cubed, x)[1](iv.asarray(1.0))),
         "jax.jacrev": (jax.jacrev(lambda x: x * x)(a), iv.jacobian(lambda x: x * x)(x)),
         "jax.hessian": (jax.hessian(cubed)(a), iv.hessian(cubed)(x)),
+        "jax.experimental.jet.jet": (
+            jet(jax.numpy.exp, (a,), ((a, a * 0),))[1][1],
+            iv.jet(iv.exp, (x,), ([x, x * 0],), scaled=True)[1][1],
+        ),
         "jax.jit": (jax.jit(cubed)(a), iv.jit(cubed)(x)),
         "jax.vmap": (jax.vmap(cubed)(M), iv.vmap(cubed)(iv.asarray(M))),
         "jax.lax.scan": (jax.lax.scan(step, a[0] * 0, a), iv.scan(step, iv.asarray(0.0), x)),
