@@ -257,3 +257,8 @@ def test_the_derivative_of_a_norm_of_zeros(n, p):
     x = iv.zeros((1, 1, *[2] * n), requires_grad=True)
     getattr(nn, f"lp_pool{n}d")(x, p, 2).sum().backward()
     assert (x.grad.to_dense().numpy() == (1.0 if p == 1 else 0.0)).all()
+
+
+def test_a_loss_of_classes_asks_for_an_axis_of_them():
+    with pytest.raises(ShapeError, match=r"multilabel_soft_margin_loss: .*axis of classes"):
+        nn.multilabel_soft_margin_loss(iv.asarray(1.0), iv.asarray(1.0))

@@ -500,6 +500,8 @@ def multilabel_soft_margin_loss(
     """
     name = "multilabel_soft_margin_loss"
     x, target = pair(name, x, target)
+    if not x.ndim:
+        raise ShapeError(name, "x", got="shape ()", expected="an axis of classes")
     terms = _weighted(F.softplus(x) - target * x, weight, name)
     return averaged(mean(terms, axis=-1), reduction, name)
 

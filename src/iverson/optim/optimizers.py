@@ -12,7 +12,7 @@ import numpy as np
 from iverson.core.dispatch import Operand
 from iverson.core.errors import ArgumentError
 from iverson.core.inputs.arguments import as_real
-from iverson.core.protocols import NDArray, Pytree, Shaped
+from iverson.core.protocols import NDArray, Shaped
 from iverson.core.shapes import as_int
 from iverson.kernels import compiled_elementwise
 from iverson.optim.base import Optimizer, number
@@ -288,7 +288,7 @@ class RAdam(_Moments):
 
     def __init__(
         self,
-        params: Pytree,
+        params: Parameters,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -476,7 +476,7 @@ class Adadelta(Optimizer):
 
     def __init__(
         self,
-        params: Pytree,
+        params: Parameters,
         lr: float = 1.0,
         rho: float = 0.9,
         eps: float = 1e-6,
@@ -523,7 +523,7 @@ class Muon(Optimizer):
 
     def __init__(
         self,
-        params: Pytree,
+        params: Parameters,
         lr: float = 1e-3,
         weight_decay: float = 0.1,
         momentum: float = 0.95,

@@ -22,9 +22,7 @@ def positional(function: Callable[..., object]) -> tuple[tuple[str, ...], str]:
     >>> positional(lambda F, g, *xs, axis: g)
     (('F', 'g'), 'xs')
     """
-    if type(function) is FunctionType and function.__dict__.keys().isdisjoint(
-        ("__wrapped__", "__signature__")
-    ):
+    if type(function) is FunctionType and function.__dict__.keys().isdisjoint(_ELSEWHERE):
         code = function.__code__
         count = code.co_argcount
         starred = code.co_varnames[count + code.co_kwonlyargcount] if code.co_flags & _VARARGS else ""
