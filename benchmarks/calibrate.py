@@ -157,7 +157,7 @@ CROSSOVERS = (
         tuple(2**k for k in range(8, 20, 2)),
     ),
     Crossover(
-        "codegen.programs.product_emission", "WORTH_THREADS", "multiply-adds", lambda n: n**3,
+        "codegen.programs.launches", "WORTH_THREADS", "multiply-adds", lambda n: n**3,
         _compiled_product, (32, 48, 64, 96, 128, 192, 256),
     ),
     Crossover(

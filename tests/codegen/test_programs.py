@@ -28,8 +28,10 @@ from iverson.codegen.programs import (
     whole,
 )
 from iverson.codegen.programs.buffer_allocation import arena, in_place, overwritten
+from iverson.codegen.programs.integer_arguments import CodeSharing
+from iverson.codegen.programs.launches import launches, launches_text
 from iverson.codegen.programs.nodes import Program, extents, uses, writes
-from iverson.codegen.programs.print import program_text, structure
+from iverson.codegen.programs.print import program_text
 from iverson.codegen.programs.verify import verify
 from iverson.codegen.schedule.exact_walks import boxed
 from iverson.core.errors import IndexingError
@@ -51,9 +53,9 @@ def interpreted(program: Program, given: list[Any], places: Any = None) -> Any:
     return [*outputs, *arrays]
 
 
-def compiled(program: Program, given: list[Any]) -> Any:
+def compiled(program: Program, given: list[Any], sharing: CodeSharing | None = None) -> Any:
     arrays = [a.copy() for a in given]
-    made = compile_program(program)
+    made = compile_program(program, sharing=sharing)
     try:
         outputs = made(*arrays)
     except IndexingError:
@@ -78,6 +80,17 @@ def test_compiled_programs_are_the_interpreted_ones(data: Any) -> None:
     assert_alike(compiled(program, arrays), want, rtol)
 
 
+@settings(max_examples=examples(25), phases=PHASES)
+@given(st.data())
+def test_programs_with_all_integers_as_arguments_are_the_interpreted_ones(data: Any) -> None:
+    """What decides the code stays in it; every other integer of nests, products and loops is passed."""
+    program = verify(data.draw(programs()))
+    note(program_text(program))
+    arrays = data.draw(arguments(program))
+    rtol = 1e-3 if arrays[0].dtype == np.float32 else 1e-9
+    assert_alike(compiled(program, arrays, CodeSharing(always=True)), interpreted(program, arrays), rtol)
+
+
 @settings(max_examples=examples(15), phases=PHASES)
 @given(st.data())
 def test_programs_in_several_functions_are_the_interpreted_ones(data: Any) -> None:
@@ -88,7 +101,7 @@ def test_programs_in_several_functions_are_the_interpreted_ones(data: Any) -> No
     steps = data.draw(st.integers(1, 3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program_emission, "PART", steps)
-        patch.setattr(compiled_program, "structure", lambda p: f"{structure(p)} by {steps}")
+        patch.setattr(compiled_program, "launches_text", lambda *x: f"{launches_text(*x)} by {steps}")
         found = compiled(program, arrays)
     rtol = 1e-3 if arrays[0].dtype == np.float32 else 1e-9
     assert_alike(found, interpreted(program, arrays), rtol)
@@ -405,7 +418,13 @@ def test_the_text_of_a_program_is_its_structure(data: Any) -> None:
     program = data.draw(programs())
     text = program_text(program)
     assert all(b.name in text for b in program.buffers)
-    assert structure(program) == structure(renamed(program))
+    assert code_text(program) == code_text(renamed(program))
+
+
+def code_text(program: Program) -> str:
+    """The text that the machine code of a program is kept by."""
+    nests = program_emission.layout(program).nests
+    return launches_text(launches(program, arena(program), nests), program.buffers)
 
 
 def renamed(program: Program) -> Program:

@@ -22,6 +22,7 @@ from iverson.codegen.programs import (
     compile_program,
     compiled_program,
     interpret,
+    launches,
     product_emission,
     step_builders,
     whole,
@@ -40,8 +41,9 @@ def everything_is_shared_out(monkeypatch: Any) -> Iterator[None]:
     """Loops of any length go to the team, in code that other tests do not meet."""
     monkeypatch.setenv("IVERSON_CACHE", "off")
     monkeypatch.setattr(phase_cost, "WORTH_THREADS", 0.0)
-    for name, value in {"WORTH_THREADS": 0, "PANEL": 1, "TILE": 4}.items():
-        monkeypatch.setattr(product_emission, name, value)
+    for name, value in {"WORTH_THREADS": 0, "PANEL": 1}.items():
+        monkeypatch.setattr(launches, name, value)
+    monkeypatch.setattr(product_emission, "TILE", 4)
     compiled_program.forget()
     TEAM.start(3)
     yield

@@ -13,6 +13,7 @@ import numpy as np
 
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.tracked_guards import check_in_place
+from iverson.codegen.programs.integer_arguments import CodeSharing
 from iverson.core.aval import Aval
 from iverson.core.counting import work
 from iverson.core.counting.notes import Called
@@ -86,7 +87,8 @@ _SERVED = 64
 class _Entry:
     """One trace of a function with its compiled program: it is called with the handles of a call.
 
-    native : False to interpret the graph. symbols : symbols that stand for patterns of the arguments.
+    native : False to interpret the graph. sharing : codes that traces share. symbols : symbols that stand for
+    patterns of the arguments.
     """
 
     def __init__(
@@ -95,10 +97,11 @@ class _Entry:
         name: str,
         call: _Given,
         native: bool,
+        sharing: CodeSharing,
         symbols: Symbols = NO_SYMBOLS,
     ) -> None:
         guards = guards_of(function, (*call.leaves, *call.fixed.values()))
-        self._name, self._native = name, native
+        self._name = name
         avals = call.avals(symbols)
         origins = call.origins(symbols)
         self.traced = TracedFunction(
@@ -111,9 +114,9 @@ class _Entry:
             origins=origins,
             given=call.handles,
         )
-        donated = self._donated = dict.fromkeys(call.donated, -1) | self.traced.donated()
+        donated = dict.fromkeys(call.donated, -1) | self.traced.donated()
         self.graph = self.traced.graph
-        self.compiled = Compiled(self.graph, name, native=native, donated=donated)
+        self.compiled = Compiled(self.graph, name, native=native, donated=donated, sharing=sharing)
         inputs = set(map(id, self.traced.inputs()))
         for guard in guards:
             guard.settle(inputs)
@@ -128,7 +131,7 @@ class _Entry:
         """Copy of this entry that runs ``graph`` in place of its own graph."""
         other = copy.copy(self)
         other.graph = graph
-        other.compiled = Compiled(graph, self._name, native=self._native, donated=self._donated)
+        other.compiled = self.compiled.of(graph)
         return other
 
     def served(self, handles: Sequence[Handle], general: AnyNumber) -> _Entry:
@@ -528,6 +531,7 @@ class Jitted(Generic[P, R]):
         self._static, self._donate = static, donate
         self._chosen = static.any or donate.any
         self._native = not interpret
+        self._sharing = CodeSharing()
         self._entries: dict[Any, _Entry] = {}
         #: The same by the structure, shapes and dtypes of arguments that are all strided tensors.
         self._plain: dict[Any, _Entry] = {}
@@ -580,7 +584,7 @@ class Jitted(Generic[P, R]):
     def traced(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
         """A new graph for these arguments, with the patterns of sparse ones, and handles for its inputs."""
         call = _Given(args, kwargs, self._static, self._donate, self._name)
-        entry = _Entry(self._function, self._name, call, self._native)
+        entry = _Entry(self._function, self._name, call, self._native, self._sharing)
         return entry.compiled.graph, [*call.handles, *entry.traced.inputs()]
 
     def traced_for_kind(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Graph, list[Any]]:
@@ -672,7 +676,7 @@ class Jitted(Generic[P, R]):
         of entries. Side effects: notes kinds of arguments that need exact patterns, and traces for any number
         of entries.
         """
-        trace = functools.partial(_Entry, self._function, self._name, call, self._native)
+        trace = functools.partial(_Entry, self._function, self._name, call, self._native, self._sharing)
         if call.patterns and kind not in self._by_pattern:
             general = self._any_count.pop(kind, None)
             if general is not None and key[1] == "capacities" and general[0].holds():

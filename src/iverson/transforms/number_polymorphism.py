@@ -175,7 +175,7 @@ class AnyNumber:
         with_numbers, inputs = parts
         if _rounded(template, inputs) is None:
             return None
-        general = Compiled(with_numbers, compiled.name, native=compiled.native, donated=compiled.donated)
+        general = compiled.of(with_numbers)
         general.reason = "numbers differ from those of another call: they are inputs now"
         return General(template, general, at, frozenset(arrays), inputs)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from iverson.codegen.emit import half_conversion, scalar_code, vector_access
-from iverson.codegen.emit.llvm_builder import I64, Builder, Type, Value, as_type
+from iverson.codegen.emit.llvm_builder import I32, I64, Builder, Type, Value, as_type
 from iverson.codegen.emit.vector_access import Address
 from iverson.codegen.nests.access_checks import Plan
 from iverson.codegen.nests.nodes import INT64, Buffer, Load, Local, Size, Store, Var
@@ -158,7 +158,7 @@ class Machine:
         if isinstance(e, (Var, Local)):
             return self._name(e.name, p)
         if isinstance(e, Size):
-            return self.sizes[e.name]
+            return _number(self.sizes[e.name], e.dtype)
         if isinstance(e, Load):
             return self.load(e, p)
         if isinstance(e, Cast):
@@ -459,6 +459,14 @@ def _at_lane(p: Point, k: int) -> Point:
     env = dict(p.env)
     env |= {n: x.base + k * x.step for n, x in p.env.items() if isinstance(x, Lane)}
     return Point(env, chosen=p.chosen)
+
+
+def _number(word: Value, dtype: DType) -> Value:
+    """Value of a size: a float is passed as its bits."""
+    if dtype == INT64:
+        return word
+    type = as_type(dtype)
+    return (word if type.bits == 64 else word.b.cast("trunc", word, I32)).bitcast(type.elem)
 
 
 def _power(b: Builder, x: Value, exponent: float, dtype: DType) -> Value | None:

@@ -11,7 +11,7 @@ Grammar
     e  ::= Const | Apply | Select | Cast  as in `iverson.expr.nodes`, none of them weak; loads in the side
                                           of a Select that is not chosen are not carried out
          | Var(name)                      a loop's variable, int64
-         | Size(name)                     an extent known at the call, int64
+         | Size(name, dtype)              a number known at the call: an extent (int64), or a float
          | Local(name, dtype)             what a Let, Declare or accumulator holds
          | Load(buffer, indices)          buffer[e, ..., e]; int64 indices, which may load too
 
@@ -103,10 +103,10 @@ class Var(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Size(Expr):
-    """An extent that is known at the call."""
+    """A number that is known at the call: an extent, or a float, passed as its bits."""
 
     name: str
-    dtype: ClassVar[DType] = INT64  # type: ignore[misc]
+    dtype: DType = INT64
     weak: ClassVar[bool] = False  # type: ignore[misc]
 
 

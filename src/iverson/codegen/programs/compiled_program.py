@@ -20,10 +20,12 @@ from iverson.codegen.nests import fault_reports
 from iverson.codegen.nests.nodes import Buffer
 from iverson.codegen.programs import blas_calls, program_emission
 from iverson.codegen.programs.buffer_allocation import ALIGN, Arena, arena, in_place
+from iverson.codegen.programs.integer_arguments import CodeSharing
+from iverson.codegen.programs.launches import Launches, launches, launches_text
 from iverson.codegen.programs.loop_rolling import rolled
 from iverson.codegen.programs.native_workers import TEAM
 from iverson.codegen.programs.nodes import Program, extents
-from iverson.codegen.programs.print import program_text, structure
+from iverson.codegen.programs.print import program_text
 from iverson.codegen.programs.row_fusion import by_rows
 from iverson.codegen.programs.verify import verify
 from iverson.codegen.runtime import kernel_cache, workspaces
@@ -53,6 +55,7 @@ class Calling:
     routines : names of the BLAS routines that it calls.
     shared_out : True if threads share its work anywhere.
     shared_products : True if they share a product.
+    words : the integers that a call passes to code that programs of several sizes share.
     """
 
     inputs: int
@@ -63,6 +66,7 @@ class Calling:
     routines: tuple[str, ...]
     shared_out: bool
     shared_products: bool
+    words: tuple[int, ...] = ()
 
     @property
     def objects(self) -> int:
@@ -82,22 +86,25 @@ class Calling:
     @property
     def length(self) -> int:
         """The words of the block."""
-        return self.arena_at + program_emission.FURTHER + len(self.routines)
+        return self.arena_at + program_emission.FURTHER + len(self.routines) + len(self.words)
 
     def as_json(self) -> list[Any]:
         """The facts as values that JSON can hold; `from_json` reads them back."""
         outputs = [[shape, dtype.name] for shape, dtype in self.outputs]
         numbers = self.inputs, outputs, self.constants, self.arena, self.places
-        return [*numbers, self.routines, self.shared_out, self.shared_products]
+        return [*numbers, self.routines, self.shared_out, self.shared_products, self.words]
 
     @classmethod
     def from_json(cls, held: Sequence[Any]) -> Calling:
-        inputs, outputs, constants, arena, places, routines, *flags = held
+        inputs, outputs, constants, arena, places, routines, shared, products, words = held
         output_specs = tuple((tuple(shape), dtypes.as_dtype(dtype)) for shape, dtype in outputs)
-        return cls(inputs, output_specs, constants, arena, places, tuple(routines), *flags)
+        counts = inputs, output_specs, constants, arena, places
+        return cls(*counts, tuple(routines), shared, products, tuple(words))
 
 
-def _calling(program: Program, places: Arena, layout: program_emission.Layout) -> Calling:
+def _calling(
+    program: Program, places: Arena, layout: program_emission.Layout, words: tuple[int, ...]
+) -> Calling:
     return Calling(
         len(program.of("in", "inout")),
         tuple((extents(b), b.dtype) for b in program.of("out")),
@@ -107,16 +114,19 @@ def _calling(program: Program, places: Arena, layout: program_emission.Layout) -
         layout.routines,
         layout.shared_out,
         layout.shared_products,
+        words,
     )
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A program as planned, with steps in place; where its temporaries live, and what its arguments are."""
+    """A program as planned, with steps in place; where its temporaries live, what its arguments are, and the
+    launches that its code is made of."""
 
     program: Program
     arena: Arena
     layout: program_emission.Layout
+    launches: Launches
 
 
 class _Frame:
@@ -140,7 +150,8 @@ class _Frame:
         #: What its products are shared out under; None where they are not.
         self.alone = table.alone if calling.shared_products else None
         team = (TEAM.address, TEAM.run, 1 if self.alone is None else TEAM.threads)
-        self.block[calling.objects :] = [*constants, place, self.record.ctypes.data, *team, *routines]
+        record = self.record.ctypes.data
+        self.block[calling.objects :] = [*constants, place, record, *team, *routines, *calling.words]
 
 
 def _dense(a: Array) -> Array:
@@ -278,7 +289,7 @@ class CompiledProgram:
     @property
     def text(self) -> str:
         """The IR as emitted."""
-        return program_emission.emit(self.program, self.arena, self.layout, self.target)
+        return program_emission.emit(self._planned.launches, self.layout, self.target)
 
     @property
     def llvm(self) -> str:
@@ -322,26 +333,42 @@ _lock = locks.lock()
 
 
 def compile_program(
-    program: Program, *, target: Machine | None = None, table: blas_calls.Table | None = None
+    program: Program,
+    *,
+    target: Machine | None = None,
+    table: blas_calls.Table | None = None,
+    sharing: CodeSharing | None = None,
 ) -> CompiledProgram:
     """Machine code for a program, from memory or disk where one of its structure was compiled before.
 
     target : the processor to compile for, one whose code this one runs (default: this one).
     table : the BLAS to call (default: SciPy's).
+    sharing : codes that programs of other sizes share (default: the code is for this program's integers).
     Raises ArgumentError for a program that breaks the rules of the IR.
     """
     target = target or host()
     program = by_rows(in_place(rolled(verify(program))))
-    plan = Planned(program, arena(program), program_emission.layout(program))
-    key = kernel_cache.digest(f"{data_offset()}\n{structure(program)}", target)
+    places, layout = arena(program), program_emission.layout(program)
+    words: tuple[int, ...] = ()
+    calls = launches(program, places, layout.nests)
+
+    def key_of(text: str) -> str:
+        return kernel_cache.digest(f"{data_offset()}\n{text}", target)
+
+    if sharing is None:
+        key = key_of(launches_text(calls, program.buffers))
+    else:
+        key, words, calls = sharing.code(calls, program.buffers, key_of)
     library = _known(key)
     if library is None:
-        code = object_code.to_object(program_emission.emit(program, plan.arena, plan.layout, target), target)
+        code = object_code.to_object(program_emission.emit(calls, layout, target), target)
         kernel_cache.write(key, code)
         library = _loaded(key, code)
-    constants = tuple(np.ascontiguousarray(program.constants[b.name]) for b in plan.layout.constants)
-    calling = _calling(program, plan.arena, plan.layout)
-    return CompiledProgram(calling, key, lambda: plan, library, target, table, constants)
+    constants = tuple(np.ascontiguousarray(program.constants[b.name]) for b in layout.constants)
+    plan = Planned(program, places, layout, calls)
+    return CompiledProgram(
+        _calling(program, places, layout, words), key, lambda: plan, library, target, table, constants
+    )
 
 
 def compiled_before(

@@ -10,39 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 from iverson.codegen.emit.llvm_builder import I32, I64, PTR, Builder, Type, Value, function_text, literal
-from iverson.codegen.programs import blas_calls
-from iverson.codegen.programs.nodes import Number, Product, View, c_strides
-from iverson.expr.nodes import DType
+from iverson.codegen.programs.launches import Gemm, Integer, Place, Word
+from iverson.codegen.programs.nodes import Number
 
-#: Multiply-adds from which a product is shared out: some 20 microseconds of a processor. Measured against
-#: OpenBLAS's own threads (`make calibrate`, two threads at 2.5 GHz): not faster up to 1.7e7.
-WORTH_THREADS = 2**20
-#: Matrices of a batch from which they are the shares, and entries of a panel's edge that it has at least.
-MATRICES, PANEL = 4, 32
 #: Panels begin at multiples of this: the width of BLAS's tiles.
 TILE = 16
-
-
-def is_shared_out(s: Product) -> bool:
-    """True if threads share a product."""
-    return sharing(s) is not None
-
-
-def sharing(s: Product) -> str | None:
-    """Parts of a product that threads share: "matrices", "rows" or "columns"; None if no threads share it."""
-    (*batch, rows, columns), inner = s.out.shape, s.left.shape[-1]
-    work = rows * columns * inner
-    if work * prod(batch) < WORTH_THREADS:
-        return None
-    if prod(batch) >= MATRICES:
-        return "matrices"
-    if work < WORTH_THREADS or max(rows, columns) < 2 * PANEL:
-        return None
-    return "rows" if rows >= columns else "columns"
 
 
 @dataclass(frozen=True)
@@ -72,75 +47,67 @@ class Texts(list[str]):
 class Products:
     """The products of one program.
 
-    pointer : emits the address of a view. run : emits the call of a function on shares: its name, its
-    arguments, and how many iterations it has. threads : their number. texts : the functions of the module.
+    pointer : emits an address. run : emits the call of a function on shares: its name, its arguments, and how
+    many iterations it has. threads : their number. texts : the functions of the module. words : position in
+    ``%arguments`` of the integers that a call passes.
     """
 
     def __init__(
         self,
         b: Builder,
         routines: dict[str, Value],
-        pointer: Callable[[View], Value],
+        pointer: Callable[[Place], Value],
         run: Callable[[str, list[Value], Value], None],
         threads: Value,
         texts: Texts,
+        words: int,
     ) -> None:
         self.b, self.routines, self.pointer, self.run, self.threads = b, routines, pointer, run, threads
-        self.texts = texts
+        self.texts, self.words = texts, words
 
-    def step(self, s: Product) -> None:
+    def step(self, s: Gemm) -> None:
         """Emit a product."""
-        if 0 in s.out.shape:
-            return
-        call = blas_calls.call(s)
-        assert call is not None, "verified"
-        batch, dtype = s.out.shape[:-2], s.out.buffer.dtype
-        first, second, out = (self.pointer(v) for v in (call.first, call.second, call.out))
-        alpha, beta = (self._scale(x, dtype) for x in (s.alpha, s.beta))
-        addresses = Given(self.routines[blas_calls.routine(dtype)], first, second, out, alpha, beta)
-        way = sharing(s)
-        if way == "matrices":
-            name = self._function(
-                call, f"matrices {batch}", lambda e, parameters: _matrices(e, call, parameters, batch)
-            )
-            self.run(name, list(addresses.all), self.b.const(prod(batch), I64))
+        first, second, out = map(self.pointer, s.places)
+        alpha, beta = (self._scale(x, s) for x in (s.alpha, s.beta))
+        addresses = Given(self.routines[s.routine], first, second, out, alpha, beta)
+        integers = _Integers(self.b, Value(self.b, "%arguments", PTR), self.words)
+        if s.sharing == "matrices":
+            name = self._function(s, _matrices)
+            self.run(name, [*addresses.all, integers.arguments], integers.value(s.count))
             return
 
         def item(at: Value) -> None:
-            item_addresses = _item_addresses(self.b, call, addresses, _item(self.b, batch, at), batch)
-            if way is None:
-                _gemm(self.b, call, item_addresses, {})
+            item_addresses = _item_addresses(integers, s, addresses, at)
+            if s.sharing:
+                arguments = [*item_addresses.all, integers.arguments, self.threads]
+                self.run(self._function(s, _panel), arguments, self.threads)
             else:
-                self._panels(call, item_addresses, way)
+                _gemm(integers, s, item_addresses, {})
             self.b.wrote()
 
-        counted(self.b, prod(batch), item)
+        counted(self.b, integers.word(s.count), item)
 
-    def _panels(self, call: blas_calls.Call, addresses: Given, way: str) -> None:
-        name = self._function(call, way, lambda e, parameters: _panel(e, call, parameters, way))
-        self.run(name, [*addresses.all, self.threads], self.threads)
-
-    def _function(self, call: blas_calls.Call, way: str, body: Callable[[Builder, Given], None]) -> str:
-        """Name of a function for calls like this one, which is made at its first use.
+    def _function(self, s: Gemm, body: Callable[[_Integers, Gemm, Given], None]) -> str:
+        """Name of a function for products like this one, which is made at its first use.
 
         It is ``void name(i64 first, i64 last, ptr arguments)``.
 
-        way : the parts that threads share, for the key of the function.
         body : emits what the function does.
         """
-        views = tuple((v.buffer.dtype, v.shape, v.strides) for v in (call.first, call.second, call.out))
-        key = way, call.letters, call.sizes, call.leading, views
+        key = s.sharing, s.letters, s.extents, s.leading, s.batch, s.units, s.steps, s.panels, s.routine
         if key not in self.texts.names:
             name = self.texts.names[key] = f"iverson_product_{len(self.texts)}"
             e = self.b.nested()
-            body(e, Given(*(_argument(e, n) for n in range(6))))
+            integers = _Integers(e, _argument(e, 6), self.words)
+            body(integers, s, Given(*(_argument(e, n) for n in range(6))))
             e.do("ret void")
             self.texts.append(function_text(e, name, None, "i64 %first, i64 %last, ptr %arguments"))
         return self.texts.names[key]
 
-    def _scale(self, x: Number | View, dtype: DType) -> Value:
-        if isinstance(x, View):
+    def _scale(self, x: Number | Place, s: Gemm) -> Value:
+        if isinstance(x, Place):
             return self.pointer(x)
+        dtype = s.places[2].buffer.dtype
         elem = Type("float" if dtype.name in ("float32", "complex64") else "double")
         if dtype.kind != "c":
             return _constant(self.b, str(elem), literal(x.real, elem))
@@ -148,15 +115,50 @@ class Products:
         return _constant(self.b, f"[2 x {elem}]", f"[{parts}]")
 
 
+@dataclass(frozen=True)
+class _Integers:
+    """Integers of a product in the function that a builder emits.
+
+    arguments : the block that has the integers that a call passes, from position ``start`` on.
+    """
+
+    b: Builder
+    arguments: Value
+    start: int
+
+    def word(self, n: Integer) -> int | Value:
+        """An integer, as a number or as the value that the call passes."""
+        if not isinstance(n, Word):
+            return n
+        address = self.b.emit(
+            f"getelementptr i64, ptr {self.arguments.ref}, i64 {self.start + n.number}", PTR
+        )
+        return self.b.load(address, I64, 8)
+
+    def value(self, n: Integer) -> Value:
+        """Value of an integer."""
+        x = self.word(n)
+        return x if isinstance(x, Value) else self.b.const(x, I64)
+
+    def address(self, n: Integer) -> Value:
+        """Address of an integer of 32 bits."""
+        x = self.word(n)
+        if not isinstance(x, Value):
+            return _constant(self.b, "i32", str(x))
+        slot = self.b.slot(I32)
+        self.b.put(slot, self.b.cast("trunc", x, I32))
+        return slot
+
+
 # --- loops ------------------------------------------------------------------------------------------
 
 
-def counted(b: Builder, count: int, body: Callable[[Value], None]) -> None:
+def counted(b: Builder, count: int | Value, body: Callable[[Value], None]) -> None:
     """Emit a loop with a variable from 0 to ``count``; for a ``count`` of 1, the body without a loop."""
-    if count == 1:
+    if isinstance(count, int) and count == 1:
         body(b.const(0, I64))
     else:
-        _loop(b, b.const(0, I64), b.const(count, I64), body)
+        _loop(b, b.const(0, I64), count if isinstance(count, Value) else b.const(count, I64), body)
 
 
 def _loop(b: Builder, first: Value, last: Value, body: Callable[[Value], None]) -> None:
@@ -178,82 +180,76 @@ def _loop(b: Builder, first: Value, last: Value, body: Callable[[Value], None]) 
 # --- one call ---------------------------------------------------------------------------------------
 
 
-def _matrices(b: Builder, call: blas_calls.Call, addresses: Given, batch: tuple[int, ...]) -> None:
+def _matrices(integers: _Integers, s: Gemm, addresses: Given) -> None:
     """Emit the calls for the matrices %first to %last - 1 of a batch."""
+    b = integers.b
 
     def item(at: Value) -> None:
-        _gemm(b, call, _item_addresses(b, call, addresses, _item(b, batch, at), batch), {})
+        _gemm(integers, s, _item_addresses(integers, s, addresses, at), {})
 
     _loop(b, Value(b, "%first", I64), Value(b, "%last", I64), item)
 
 
-def _panel(b: Builder, call: blas_calls.Call, addresses: Given, way: str) -> None:
-    """Emit the call for the panels %first to %last - 1 of one product: some of its rows, or of its columns.
-
-    way : "rows" or "columns".
-    """
-    total = b.emit(f"ptrtoint ptr {_argument(b, 6).ref} to i64", I64)
-    axis = -2 if way == "rows" else -1
-    extent = call.out.shape[axis]
+def _panel(integers: _Integers, s: Gemm, addresses: Given) -> None:
+    """Emit the call for the panels %first to %last - 1 of a product: some of its rows, or of its columns."""
+    b = integers.b
+    total = b.emit(f"ptrtoint ptr {_argument(b, 7).ref} to i64", I64)
+    extent, step, out_step = map(integers.value, s.panels)
 
     def bound(name: str) -> Value:
         k = Value(b, name, I64)
         low = b.emit(f"udiv i64 {(k * extent).ref}, {total.ref}", I64) & -TILE
-        return b.select(k.eq(total), b.const(extent, I64), low)
+        return b.select(k.eq(total), extent, low)
 
     low, high = bound("%first"), bound("%last")
     nonempty, after = b.fresh("some"), b.fresh("done")
     b.br_if(low < high, nonempty, after)
     b.start(nonempty)
-
-    def shifted(place: Value, v: View) -> Value:
-        return _shifted(b, place, low * (v.strides[axis] * v.buffer.dtype.itemsize))
-
-    panel = replace(addresses, out=shifted(addresses.out, call.out))
-    if way == "rows":
-        panel = replace(panel, second=shifted(addresses.second, call.second))
+    panel = replace(addresses, out=_shifted(b, addresses.out, low * out_step))
+    if s.sharing == "rows":
+        panel = replace(panel, second=_shifted(b, addresses.second, low * step))
     else:
-        panel = replace(panel, first=shifted(addresses.first, call.first))
+        panel = replace(panel, first=_shifted(b, addresses.first, low * step))
     count = b.slot(I32)
     b.put(count, b.cast("trunc", high - low, I32))
-    _gemm(b, call, panel, {1 if way == "rows" else 0: count})
+    _gemm(integers, s, panel, {1 if s.sharing == "rows" else 0: count})
     b.br(after)
     b.start(after)
 
 
-def _gemm(b: Builder, call: blas_calls.Call, addresses: Given, sizes: dict[int, Value]) -> None:
-    """Emit one call; ``sizes`` are the addresses of the extents that differ from the call's."""
-    letters = [_constant(b, "i8", str(ord(x))) for x in call.letters]
-    extents = [sizes.get(k) or _constant(b, "i32", str(n)) for k, n in enumerate(call.sizes)]
-    leading = [_constant(b, "i32", str(n)) for n in call.leading]
-    actual = [*letters, *extents, addresses.alpha, addresses.first, leading[0], addresses.second, leading[1]]
+def _gemm(integers: _Integers, s: Gemm, addresses: Given, extents: dict[int, Value]) -> None:
+    """Emit one call; ``extents`` are the addresses of those that differ from the product's."""
+    b = integers.b
+    letters = [_constant(b, "i8", str(ord(x))) for x in s.letters]
+    sizes = [extents.get(k) or integers.address(n) for k, n in enumerate(s.extents)]
+    leading = [integers.address(n) for n in s.leading]
+    actual = [*letters, *sizes, addresses.alpha, addresses.first, leading[0], addresses.second, leading[1]]
     actual += [addresses.beta, addresses.out, leading[2]]
     b.do(f"call void {addresses.routine.ref}({', '.join(f'ptr {x.ref}' for x in actual)})")
 
 
-def _item(b: Builder, batch: tuple[int, ...], at: Value) -> list[Value]:
-    """The indices of a matrix of a batch, from its number."""
+def _item_addresses(integers: _Integers, s: Gemm, addresses: Given, at: Value) -> Given:
+    """The addresses for the matrix that has the number ``at`` in a batch."""
+    b = integers.b
     indices = []
-    for n, stride in zip(batch, c_strides(batch), strict=True):
-        quotient = b.emit(f"udiv i64 {at.ref}, {stride}", I64) if stride > 1 else at
-        outermost = stride * n == prod(batch)
-        indices.append(quotient if outermost else b.emit(f"urem i64 {quotient.ref}, {n}", I64))
-    return indices
+    for k, (n, unit) in enumerate(zip(s.batch, s.units, strict=True)):
+        quotient = at if unit == 1 else b.emit(f"udiv i64 {at.ref}, {integers.value(unit).ref}", I64)
+        is_outermost = k == 0
+        indices.append(
+            quotient if is_outermost else b.emit(f"urem i64 {quotient.ref}, {integers.value(n).ref}", I64)
+        )
 
-
-def _item_addresses(
-    b: Builder, call: blas_calls.Call, addresses: Given, at: list[Value], batch: tuple[int, ...]
-) -> Given:
-    """The addresses for the matrix that has the indices ``at`` in a batch."""
-
-    def shifted(place: Value, v: View) -> Value:
-        for i, n, stride in zip(at, batch, v.strides[:-2], strict=True):
-            if n > 1 and stride:
-                place = _shifted(b, place, i * (stride * v.buffer.dtype.itemsize))
+    def shifted(place: Value, steps: tuple[Integer, ...]) -> Value:
+        for i, step in zip(indices, steps, strict=True):
+            if step != 0:
+                place = _shifted(b, place, i * integers.word(step))
         return place
 
-    first, second = shifted(addresses.first, call.first), shifted(addresses.second, call.second)
-    return replace(addresses, first=first, second=second, out=shifted(addresses.out, call.out))
+    first, second, out = (
+        shifted(p, steps)
+        for p, steps in zip((addresses.first, addresses.second, addresses.out), s.steps, strict=True)
+    )
+    return replace(addresses, first=first, second=second, out=out)
 
 
 def _argument(b: Builder, n: int) -> Value:
@@ -273,4 +269,4 @@ def _constant(b: Builder, type: str, value: str) -> Value:
     return Value(b, name, PTR)
 
 
-__all__ = ["Products", "Texts", "is_shared_out"]
+__all__ = ["Products", "Texts"]

@@ -15,7 +15,7 @@ Each phase of a kernel is a function inside the module, shared by equal phases. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from iverson.codegen.emit.llvm_builder import (
@@ -23,6 +23,7 @@ from iverson.codegen.emit.llvm_builder import (
     I64,
     PTR,
     Builder,
+    Type,
     Value,
     as_type,
     function_text,
@@ -30,29 +31,31 @@ from iverson.codegen.emit.llvm_builder import (
 )
 from iverson.codegen.emit.nest_emission import ATTRIBUTES, Works
 from iverson.codegen.emit.vector_access import in_memory
-from iverson.codegen.execution.launch import iterations
 from iverson.codegen.nests.access_checks import Plan
 from iverson.codegen.nests.access_checks import plan as plan_of
-from iverson.codegen.nests.nodes import Buffer, Kernel, Loop, Stmt, arguments_of
-from iverson.codegen.nests.phase_cost import cost, is_worth_threads
+from iverson.codegen.nests.nodes import Buffer, Kernel, arguments_of
 from iverson.codegen.nests.print import nameless_text
 from iverson.codegen.programs import blas_calls, product_emission
-from iverson.codegen.programs.buffer_allocation import Arena
-from iverson.codegen.programs.nodes import (
-    Branch,
-    Nest,
-    Product,
-    Program,
-    Repeat,
+from iverson.codegen.programs.launches import (
+    OFTEN,
+    Choice,
+    Gemm,
+    Integer,
+    Launches,
+    Loop,
+    Phases,
+    Place,
     Step,
-    View,
+    Word,
+    is_shared_out,
     moving,
-    uses,
+    sharing,
     walk,
 )
+from iverson.codegen.programs.nodes import Nest, Product, Program
+from iverson.codegen.programs.nodes import walk as program_walk
 from iverson.codegen.runtime.array_headers import data_offset, flags_offset, items_offset
 from iverson.codegen.runtime.target import Machine
-from iverson.codegen.schedule.parallel_scatter import shared
 
 #: What Python calls (METH_FASTCALL), with the address of the arguments and two tuples: it gives what the
 #: program returns, or raises what the handler of a signal raised. ctypes takes half a microsecond for this.
@@ -60,8 +63,8 @@ ENTRY_NAME = "iverson_program"
 _RUN = "iverson_run_program"
 #: Steps of one function at most: what LLVM takes to make code of one grows with the square of its length.
 PART = 128
-#: Iterations of a long loop between looks at the clock, and cycles (some 50 ms) between questions to Python.
-_OFTEN, _CYCLES = 16, 1 << 27
+#: Cycles (some 50 ms) between questions to Python.
+_CYCLES = 1 << 27
 
 
 #: Of an array that a program reads: in C order, and aligned.
@@ -114,26 +117,33 @@ def layout(program: Program) -> Layout:
     """The arguments of a program."""
     routines: dict[str, None] = {}
     kernels: dict[str, Kernel] = {}
-    for s in walk(program.steps):
+    shared_products = False
+    for s in program_walk(program.steps):
         if isinstance(s, Product):
             routines[blas_calls.routine(s.out.buffer.dtype)] = None
+            shared_products = shared_products or bool(sharing(s))
         elif isinstance(s, Nest):
             kernels.setdefault(nameless_text(s.kernel), s.kernel)
-    plans = [plan_of(k, careful=True) for k in kernels.values()]
+    plans = [_plan(k) for k in kernels.values()]
     starts = accumulate((len(p.reported) for p in plans), initial=0)
     nests = dict(zip(kernels, zip(kernels.values(), plans, starts, strict=False), strict=True))
-    shared_products = any(
-        isinstance(s, Product) and product_emission.is_shared_out(s) for s in walk(program.steps)
-    )
     objects = *program.of("in", "inout"), *program.of("out")
     return Layout(objects, program.of("const"), tuple(routines), nests, shared_products)
 
 
-def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
-    """The LLVM module of a verified and planned program."""
+def _plan(kernel: Kernel) -> Plan:
+    """The access checks of a kernel, which are found once."""
+    if "careful plan" not in kernel.once:
+        kernel.once["careful plan"] = plan_of(kernel, careful=True)
+    plan: Plan = kernel.once["careful plan"]
+    return plan
+
+
+def emit(launches: Launches, known: Layout, target: Machine) -> str:
+    """The LLVM module of a program's launches."""
     module_builder = Builder(has_fma=target.has_fma, has_half=target.has_half)
     works = Works("iverson_nest", target, module_builder)
-    emitter = _Emitter(program, arena, known, works, module_builder.nested())
+    emitter = _Emitter(launches, known, works, module_builder.nested())
     run, entry_text = emitter.function(), _entry_function(module_builder.nested())
     return module_text(module_builder, [*works.texts, *emitter.texts, run, entry_text], ATTRIBUTES)
 
@@ -153,12 +163,6 @@ def _entry_function(b: Builder) -> str:
     return function_text(b, ENTRY_NAME, PTR, "ptr %self, ptr %items, i64 %count")
 
 
-def is_shared_out(phase: Stmt) -> bool:
-    """True if threads share a phase: it is long, and no two of its iterations write one entry."""
-    is_parallel = isinstance(phase, Loop) and phase.mark == "parallel" and iterations(phase, {}) > 1
-    return is_parallel and not shared(phase) and is_worth_threads(phase, cost(phase, {}))
-
-
 class _Emitter:
     """The steps of one program, or some of them in a function of their own (`part`).
 
@@ -167,14 +171,13 @@ class _Emitter:
 
     def __init__(
         self,
-        program: Program,
-        arena: Arena,
+        launches: Launches,
         contents: Layout,
         works: Works,
         b: Builder,
         texts: product_emission.Texts | None = None,
     ) -> None:
-        self.program, self.places, self.contents, self.works, self.b = program, arena, contents, works, b
+        self.launches, self.contents, self.works, self.b = launches, contents, works, b
         self.texts = product_emission.Texts() if texts is None else texts
         self.at: dict[str, Value] = {}
         self.swapped: dict[str, Value] = {}
@@ -186,14 +189,14 @@ class _Emitter:
         self.return_unless_dense(
             [self.argument(n) for n, x in enumerate(self.contents.objects) if x.role != "out"]
         )
-        self.begin(self.program.steps)
-        for s in walk(self.program.steps):
-            for x in (b for pair in s.swaps for b in pair) if isinstance(s, Repeat) else ():
+        self.begin()
+        for s in walk(self.launches.steps):
+            for x in (b for pair in s.swaps for b in pair) if isinstance(s, Loop) else ():
                 if x.name not in self.swapped:
                     place = self._base(x)
                     self.swapped[x.name] = b.slot(PTR)
                     b.put(self.swapped[x.name], place)
-        self.block(self.program.steps)
+        self.block(self.launches.steps)
         b.do("ret i64 0")
         return function_text(b, _RUN, I64, "ptr %arguments, ptr %given, ptr %made")
 
@@ -203,8 +206,8 @@ class _Emitter:
         The function is given the loops' variables, and the addresses of the exchanged buffers.
         """
         b, at = self.b, {x: self.at[x] for x in moving(steps)}
-        inner = _Emitter(self.program, self.places, self.contents, self.works, b.nested(), self.texts)
-        inner.begin(steps)
+        inner = _Emitter(self.launches, self.contents, self.works, b.nested(), self.texts)
+        inner.begin()
         for outer_values, inner_values, type in ((self.swapped, inner.swapped, PTR), (at, inner.at, I64)):
             for x in outer_values:
                 n = len(inner.swapped) + len(inner.at)
@@ -222,32 +225,37 @@ class _Emitter:
         with b.leaving(ended.ne(0), f"i64 {ended.ref}"):
             pass
 
-    def argument(self, n: int) -> Value:
-        return self.b.load(self.b.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR), PTR, 8)
+    def argument(self, n: int, type: Type = PTR) -> Value:
+        return self.b.load(self.b.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR), type, 8)
 
-    def begin(self, steps: tuple[Step, ...]) -> None:
-        """Emit reads of the arguments that the steps need, and note the values."""
-        b, names = self.b, {x.name for x in uses(steps)}
+    def word(self, n: Integer) -> int | Value:
+        """An integer, as a number or as the value that the call passes."""
+        return self.argument(self.contents.length + n.number, I64) if isinstance(n, Word) else n
+
+    def value(self, n: Integer) -> Value:
+        """Value of an integer."""
+        x = self.word(n)
+        return x if isinstance(x, Value) else self.b.const(x, I64)
+
+    def begin(self) -> None:
+        """Emit reads of the arguments, and note the values; LLVM drops those that nothing uses."""
+        b, contents = self.b, self.contents
         self.bases: dict[str, Value] = {}
-        for n, x in enumerate((*self.contents.objects, *self.contents.constants)):
-            if x.name in names:
-                place = self.argument(n)
-                if n < len(self.contents.objects):
-                    place = b.load(
-                        b.emit(f"getelementptr i8, ptr {place.ref}, i64 {data_offset()}", PTR), PTR, 8
-                    )
-                self.bases[x.name] = place
-        further = [
-            self.argument(self.contents.arena + k) for k in range(FURTHER + len(self.contents.routines))
-        ]
+        for n, x in enumerate((*contents.objects, *contents.constants)):
+            place = self.argument(n)
+            if n < len(contents.objects):
+                place = b.load(b.emit(f"getelementptr i8, ptr {place.ref}, i64 {data_offset()}", PTR), PTR, 8)
+            self.bases[x.name] = place
+        further = [self.argument(contents.arena + k) for k in range(FURTHER + len(contents.routines))]
         self.arena, self.faults, self.team, self.run, threads = further[:FURTHER]
         self.products = product_emission.Products(
             b,
-            dict(zip(self.contents.routines, further[FURTHER:], strict=True)),
+            dict(zip(contents.routines, further[FURTHER:], strict=True)),
             self.pointer,
             lambda function, arguments, total: self.run_shares(function, self.packed(arguments), total),
             b.cast("ptrtoint", threads, I64),
             self.texts,
+            contents.length,
         )
 
     def take_arrays(self) -> None:
@@ -282,7 +290,7 @@ class _Emitter:
             return self.b.get(self.swapped[x.name], PTR)
         if x.name in self.bases:
             return self.bases[x.name]
-        return self._shifted(self.arena, self.places.places[x.name])
+        return self._shifted(self.arena, self.word(self.launches.arena[x.name]))
 
     def _shifted(self, base: Value, by: int | Value) -> Value:
         if isinstance(by, int) and by == 0:
@@ -290,21 +298,20 @@ class _Emitter:
         amount = by.ref if isinstance(by, Value) else by
         return self.b.emit(f"getelementptr i8, ptr {base.ref}, i64 {amount}", PTR)
 
-    def pointer(self, v: View) -> Value:
-        """Address of a view's first entry; of any memory that may be read if the view has no entries."""
-        if 0 in v.shape:
+    def pointer(self, p: Place) -> Value:
+        """Address of a place; of any memory that may be read if the place has no entries."""
+        if p.is_empty:
             return self.arena
-        itemsize = v.buffer.dtype.itemsize
-        place = self._shifted(self._base(v.buffer), v.offset * itemsize)
-        for var, by in v.moves:
-            place = self._shifted(place, self.at[var] * (by * itemsize))
+        place = self._shifted(self._base(p.buffer), self.word(p.offset))
+        for var, by in p.moves:
+            place = self._shifted(place, self.at[var] * self.word(by))
         return place
 
-    def scalar(self, v: View) -> Value:
-        """Condition that a view's one entry is not 0."""
-        type = in_memory(as_type(v.buffer.dtype))
+    def scalar(self, p: Place) -> Value:
+        """Condition that the one entry at a place is not 0."""
+        type = in_memory(as_type(p.buffer.dtype))
         value = self.b.emit(
-            f"load {type}, ptr {self.pointer(v).ref}, align {type.bits // 8}", type, pure=False
+            f"load {type}, ptr {self.pointer(p).ref}, align {type.bits // 8}", type, pure=False
         )
         return value.ne(0.0 if type.is_float else 0)
 
@@ -317,38 +324,50 @@ class _Emitter:
                 self.part(steps[k : k + PART])
             return
         for s in steps:
-            if isinstance(s, Nest):
-                self.nest(s)
-            elif isinstance(s, Product):
+            if isinstance(s, Phases):
+                self.phases(s)
+            elif isinstance(s, Gemm):
                 self.products.step(s)
-            elif isinstance(s, Repeat):
+            elif isinstance(s, Loop):
                 self.repeat(s)
             else:
                 self.branch(s)
 
-    def nest(self, s: Nest) -> None:
+    def phases(self, s: Phases) -> None:
         """Emit the call of each phase of a kernel, shared among threads if it is long.
 
         If a phase may report indices, the program is left after the nest where one did.
         """
         b = self.b
-        text = nameless_text(s.kernel)
-        kernel, plan, start = self.contents.nests[text]
-        faults = self._shifted(self.faults, 16 * start)
-        pointers = {x.name: self.pointer(v) for x, v in zip(kernel.arguments, s.views, strict=True)}
-        for k, phase in enumerate(kernel.phases):
-            total = iterations(phase, {})
-            operands = [*(pointers[x.name] for x in arguments_of(kernel, k)), faults]
-            if is_shared_out(phase):
-                share = self.works.share(kernel, k, plan)
-                self.run_shares(share, self.packed(operands), b.const(total, I64))
-            else:
-                work = self.works.function(kernel, k, plan)
-                arguments = ", ".join(f"ptr {p.ref}" for p in operands)
-                b.do(f"call void @{work}(i64 0, i64 {total}, {arguments})")
+        kernel, plan = s.kernel, s.plan
+        faults = self._shifted(self.faults, 16 * s.faults)
+        pointers = {x.name: self.pointer(p) for x, p in zip(kernel.arguments, s.places, strict=True)}
+        sizes = [self.value(n) for n in s.sizes]
+        for k in range(len(kernel.phases)):
+            total = self.value(s.totals[k])
+            operands = [*(pointers[x.name] for x in arguments_of(kernel, k)), faults, *sizes]
+            self.phase(s, k, operands, total)
             b.wrote()
         if plan.reported:
             self.leave_if_reported(faults, len(plan.reported))
+
+    def phase(self, s: Phases, k: int, operands: list[Value], total: Value) -> None:
+        """Emit the call of one phase: shared among threads, alone, or as a word of the call says."""
+        b, flag = self.b, s.shared[k]
+        if isinstance(flag, Word):
+            shares, alone, after = b.fresh("shares"), b.fresh("alone"), b.fresh("after")
+            b.br_if(self.value(flag).ne(0), shares, alone)
+            for label, one in ((shares, 1), (alone, 0)):
+                b.start(label)
+                self.phase(replace(s, shared=(one,) * len(s.shared)), k, operands, total)
+                b.br(after)
+            b.start(after)
+        elif flag:
+            self.run_shares(self.works.share(s.kernel, k, s.plan), self.packed(operands), total)
+        else:
+            work = self.works.function(s.kernel, k, s.plan)
+            arguments = ", ".join(f"{p.type} {p.ref}" for p in operands)
+            b.do(f"call void @{work}(i64 0, i64 {total.ref}, {arguments})")
 
     def run_shares(self, function: str, block: Value, total: Value) -> None:
         """Emit the call that shares out the iterations 0 to ``total - 1`` of a function among threads.
@@ -374,7 +393,7 @@ class _Emitter:
         with b.leaving(any_of.ne(0), f"i64 {FAULT}"):
             pass
 
-    def branch(self, s: Branch) -> None:
+    def branch(self, s: Choice) -> None:
         b = self.b
         then, other, after = b.fresh("then"), b.fresh("else"), b.fresh("after")
         b.br_if(self.scalar(s.condition), then, other)
@@ -384,13 +403,13 @@ class _Emitter:
             b.br(after)
         b.start(after)
 
-    def repeat(self, s: Repeat) -> None:
+    def repeat(self, s: Loop) -> None:
         """Emit a loop, and looks for signals if it is long.
 
         before: head: i < trips and when -> inside; inside: body, exchanges; -> head with i + 1.
         """
         b = self.b
-        last_time = self.asking() if s.trips is None or s.trips > _OFTEN else None
+        last_time = self.asking() if s.often else None
         before, head, test = b.fresh("before"), b.fresh("head"), b.fresh("test")
         inside, after = b.fresh("inside"), b.fresh("done")
         b.br(before)
@@ -401,7 +420,7 @@ class _Emitter:
         if s.trips is None:
             b.br(test)
         else:
-            b.br_if(i < s.trips, test, after)
+            b.br_if(i < self.word(s.trips), test, after)
         b.start(test)
         if s.when is None:
             b.br(inside)
@@ -440,7 +459,7 @@ class _Emitter:
         """
         b = self.b
         look, old, after = b.fresh("look"), b.fresh("old"), b.fresh("asked")
-        b.br_if((i & (_OFTEN - 1)).eq(_OFTEN - 1), look, after)
+        b.br_if((i & (OFTEN - 1)).eq(OFTEN - 1), look, after)
         b.start(look)
         now = self._time()
         b.br_if((now - b.get(last, I64)) > _CYCLES, old, after)

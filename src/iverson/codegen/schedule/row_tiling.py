@@ -39,6 +39,7 @@ from iverson.codegen.nests.nodes import (
     statements,
     with_buffers,
 )
+from iverson.codegen.nests.phase_cost import cost, is_worth_threads
 from iverson.codegen.schedule.loop_fusion import STATEMENTS, apart, fresh, shapes_in
 from iverson.core.python.cached import cached_property
 from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
@@ -266,7 +267,7 @@ class _Rows:
         shapes = [dict[str, object](s for p in x.phases for s in shapes_in(p).items()) for x in (self, other)]
         if any(shapes[0][n] != shapes[1][n] for n in common):
             return False
-        if joint.blocks < min(max(self.blocks, other.blocks), BLOCKS):
+        if joint.blocks < min(max(self.blocks, other.blocks), BLOCKS) and joint.is_long:
             return False  # fewer threads would have a part in it
         anew = sum(_bytes(x) for n, x in joint.touched.items() if not joint.axes[n])
         return anew <= COMMON and len(list(statements(joint.phases))) <= STATEMENTS
@@ -299,14 +300,23 @@ class _Rows:
         if all(p.block is not None and p.tile == 1 for p in self.parts):
             return min(p.phase.step for p in self.parts)
         size = lcm(*(p.tile for p in self.parts))
-        while 2 * size <= ROWS and (self.extent is None or self.extent >= 2 * size * BLOCKS):
+        while 2 * size <= ROWS and (self.blocks_of(2 * size) >= BLOCKS or not self.is_long):
             size *= 2
         return size
+
+    @cached_property
+    def is_long(self) -> bool:
+        """True if the phases are work for threads: then blocks must be left for these."""
+        return self.extent is None or any(is_worth_threads(p, cost(p, {})) for p in self.phases)
 
     @property
     def blocks(self) -> float:
         """Number of blocks for threads; infinite if it is not known."""
-        return inf if self.extent is None else self.extent / self.size
+        return self.blocks_of(self.size)
+
+    def blocks_of(self, size: int) -> float:
+        """Number of blocks of so many rows."""
+        return inf if self.extent is None else self.extent / size
 
 
 def _bytes(b: Buffer) -> int:

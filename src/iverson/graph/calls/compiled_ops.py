@@ -20,6 +20,7 @@ from iverson.autograd.joint_ops import JointOp
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import Node
 from iverson.autograd.stored_entries import spread
+from iverson.codegen.programs.integer_arguments import CodeSharing
 from iverson.core.aval import Aval
 from iverson.core.counting import checks, work
 from iverson.core.dispatch import (
@@ -93,15 +94,23 @@ class Compiled:
     native : whether it runs as a program; if not, op by op.
     donated : positions of inputs whose memory a call may write outputs into, each with the position of the
         output that should be there, or -1 for any. Memory that another object uses is copied first.
+    sharing : codes that graphs of other sizes and numbers share.
     """
 
     def __init__(
-        self, graph: Graph, name: str, *, native: bool = True, donated: Mapping[int, int] = NOTHING_DONATED
+        self,
+        graph: Graph,
+        name: str,
+        *,
+        native: bool = True,
+        donated: Mapping[int, int] = NOTHING_DONATED,
+        sharing: CodeSharing | None = None,
     ) -> None:
         self.graph = graph
         self.name = name
         self.native = native
         self.donated = donated
+        self.sharing = sharing
         #: Why it is compiled, for `compilation_log`.
         self.reason = "sparse operands with another number of stored entries"
         self._program: Executable | None = None
@@ -178,7 +187,7 @@ class Compiled:
     def _executable(self) -> Executable:
         if self._program is None:
             start = perf_counter()
-            self._program = executable(simplified(self.graph), self.donated)
+            self._program = executable(simplified(self.graph), self.donated, self.sharing)
             seconds = perf_counter() - start
             compilation_log.note(self.name, self.reason, len(self.graph.equations), seconds)
         return self._program
@@ -215,7 +224,7 @@ class Compiled:
             wider: Binding = {s: s for s in binding if s.known_from is None}
             wider |= widened(counts, fresh_counts)
             graph = on_binding(self.graph, wider)
-            compiled = Compiled(graph, self.name, native=self.native, donated=self.donated)
+            compiled = self.of(graph)
             compiled._fits = True
             self._fitted[key] = compiled
             while len(self._fitted) > _PATTERNS:
@@ -243,10 +252,14 @@ class Compiled:
             new_binding = {s: symbol_for(p) or p for s, p in binding.items()} if bounded else binding
             with examples({s: binding[r] for r, s in new_binding.items() if isinstance(s, PatternSymbol)}):
                 graph = on_binding(self.graph, new_binding)
-            compiled = self._at[key] = Compiled(graph, self.name, native=self.native, donated=self.donated)
+            compiled = self._at[key] = self.of(graph)
             while len(self._at) > _PATTERNS:
                 self._at.pop(next(iter(self._at)), None)
         return compiled
+
+    def of(self, graph: Graph) -> Compiled:
+        """Another graph, compiled in the same way."""
+        return Compiled(graph, self.name, native=self.native, donated=self.donated, sharing=self.sharing)
 
     def differentiable(self, tracked: tuple[bool, ...]) -> _Differentiable:
         """The graph as an op that is differentiated in the inputs with True in ``tracked``; cached."""
@@ -287,8 +300,8 @@ class _Differentiable:
         self.graph = self.recorded.forward()
         self.real = len(graph.outputs)
         self.given = [k for k, x in enumerate(self.graph.outputs) if x is not UNDEFINED]
-        self._native = compiled.native
-        forward = Compiled(self.graph, name, native=self._native)
+        self._how: Any = {"native": compiled.native, "sharing": compiled.sharing}
+        forward = Compiled(self.graph, name, **self._how)
         forward.reason = "it is differentiated: what derivatives read is a result, too"
         defined_graph = replace(self.graph, outputs=tuple([self.graph.outputs[k] for k in self.given]))
         self._variants: dict[Any, tuple[Compiled, tuple[Capture, ...]]] = {}
@@ -402,7 +415,7 @@ class _Differentiable:
         return variant
 
     def _compiled(self, graph: Graph, mode: str) -> Compiled:
-        compiled = Compiled(graph, f"{self.name}, {mode}", native=self._native)
+        compiled = Compiled(graph, f"{self.name}, {mode}", **self._how)
         compiled.reason = "a derivative of other inputs, or of other results, than before"
         return compiled
 

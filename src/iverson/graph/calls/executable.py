@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from iverson.codegen.programs.integer_arguments import CodeSharing
 from iverson.core.protocols import LayoutValue
 from iverson.core.python.cached import cached_property
 from iverson.graph.calls.cotangent_flags import OnFlags, on_flags
@@ -79,25 +80,29 @@ class OnDefined:
 Executable = Lowered | OnEntries | OnDefined
 
 
-def executable(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Executable:
+def executable(
+    graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED, sharing: CodeSharing | None = None
+) -> Executable:
     """The executable of a simplified graph.
 
-    donated : see `lower`.
+    donated, sharing : see `lower`.
     """
     flagged = on_flags(graph)
-    return _on_entries(graph, donated) if flagged is None else OnDefined(flagged, _on_entries(flagged.core))
+    if flagged is None:
+        return _on_entries(graph, donated, sharing)
+    return OnDefined(flagged, _on_entries(flagged.core, NOTHING_DONATED, sharing))
 
 
-def _on_entries(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered | OnEntries:
+def _on_entries(graph: Graph, donated: Mapping[int, int], sharing: CodeSharing | None) -> Lowered | OnEntries:
     how = on_patterns(graph)
     if how is None:
-        return lower(graph, donated)
+        return lower(graph, donated, sharing)
     at = {t.number: k for k, t in enumerate(how.takes) if type(t) is Given}
     gives = [g if type(g) is int else -1 for g in how.gives]
     inner = {at[k]: gives[n] if n >= 0 else -1 for k, n in donated.items() if k in at}
     # Selections of stored values begin here.
     core = how.core if is_made(how.core) else (simplified if is_of_stored(graph) else entries)(how.core)
-    return OnEntries(how, lower(dead_code(common(core)), inner))
+    return OnEntries(how, lower(dead_code(common(core)), inner, sharing))
 
 
 __all__ = ["Executable", "OnEntries", "executable"]

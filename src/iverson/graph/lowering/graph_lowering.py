@@ -29,6 +29,7 @@ import numpy as np
 
 from iverson.codegen.programs import CompiledProgram, compile_program
 from iverson.codegen.programs.compiled_program import Calling, Planned, compiled_before
+from iverson.codegen.programs.integer_arguments import CodeSharing
 from iverson.core.counting import work
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.errors import ArgumentError, IndexingError, IversonError, ShapeError
@@ -328,17 +329,20 @@ def _handle(value: LayoutValue | Handle) -> Any:
 # --- segments ---------------------------------------------------------------------------------------
 
 
-def lower(graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED) -> Lowered:
+def lower(
+    graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED, sharing: CodeSharing | None = None
+) -> Lowered:
     """Compile a graph, from memory or disk where one of the same text was compiled before.
 
     donated : positions of inputs whose memory outputs may be made in, each with the position of the output
     that should be, or -1 for any.
+    sharing : codes that graphs of other sizes and numbers share.
     """
     key = disk_cache.key_of(graph, donated)
     graph = gradients_together(in_order_of_reads(graph))
     steps = None if key is None else _kept(graph, donated, disk_cache.read(key))
     if steps is None:
-        steps = _steps(graph, donated)
+        steps = _steps(graph, donated, sharing)
         if key is not None and (facts := _facts(graph, steps)) is not None:
             disk_cache.write(key, facts)
     for step in steps:
@@ -417,7 +421,9 @@ class _Again:
         return self.step.again()
 
 
-def _steps(graph: Graph, donated: Mapping[int, int]) -> tuple[Native | Library, ...]:
+def _steps(
+    graph: Graph, donated: Mapping[int, int], sharing: CodeSharing | None = None
+) -> tuple[Native | Library, ...]:
     """The steps of a graph: segments as few as the order of the values allows."""
     constants = arrays_of(graph)
     kinds = Kinds(graph)
@@ -442,7 +448,8 @@ def _steps(graph: Graph, donated: Mapping[int, int]) -> tuple[Native | Library, 
             outputs = tuple(v for e in native for v in e.results if v in later)
             if outputs:
                 free = [(a, b) for a, b in pairs if a not in later]
-                steps.append(_native(Segment(native, kinds.of, outputs, constants, donated=free)))
+                segment = Segment(native, kinds.of, outputs, constants, donated=free)
+                steps.append(_native(segment, sharing))
             available |= {v for e in native for v in e.results}
         pending = []
         for e in later_equations:
@@ -454,9 +461,9 @@ def _steps(graph: Graph, donated: Mapping[int, int]) -> tuple[Native | Library, 
     return tuple(steps)
 
 
-def _native(segment: Segment) -> Native:
+def _native(segment: Segment, sharing: CodeSharing | None) -> Native:
     """Compile a segment to a native step."""
-    compiled = compile_program(segment.program())
+    compiled = compile_program(segment.program(), sharing=sharing)
     of_graph = {id(x): v for v, x in reversed(list(segment.constants.items()))}
     constants = tuple([of_graph.get(id(x), x) for x in segment.memory.held.values()])
     outputs, equations, repeats = (

@@ -1,0 +1,382 @@
+"""Integers as arguments: one machine code for programs that differ in extents, strides, offsets and numbers.
+
+    for i in range(347): y[i] = x[i] * 0.5      ->      for i in range(w0): y[i] = x[i] * w1
+    for i in range(212): y[i] = x[i] * 0.25
+
+A program is planned at its own sizes, with every decision and every check. Two programs of one function whose
+launches are the same but for integers and for floats in kernels are compared. Those that differ become words
+that a call passes; numbers in kernels that are equal in both stay in the code. A later program that differs
+from these in words only runs the same code, and compiles nothing. As it was planned and verified itself,
+nothing is assumed of its integers.
+
+What decides which code is made stays in the text: 0 and 1, extents of loops that are written out, widths of
+rows on the stack, exponents.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from iverson.codegen.execution.launch import iterations
+from iverson.codegen.nests.access_checks import Plan
+from iverson.codegen.nests.nodes import (
+    INT64,
+    Buffer,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Local,
+    Loop,
+    Size,
+    Stmt,
+    Store,
+    Var,
+    block_of,
+    expressions,
+    loads_and_stores,
+    mapped,
+    replaced,
+    rewritten,
+)
+from iverson.codegen.programs.launches import (
+    Integer,
+    Launches,
+    Phases,
+    Substitution,
+    Word,
+    launches_text,
+    with_integers,
+)
+from iverson.codegen.schedule.row_tiling import parts
+from iverson.core.python import locks
+from iverson.expr.nodes import Apply, Const, Expr, is_number, postorder, same
+
+#: The most general codes for launches of one text, and the last programs that others are compared with.
+MOST, LAST = 3, 4
+#: Texts of launches that a function remembers.
+KEPT = 256
+_FLOATS = {"float32": ("<f", "<i"), "float64": ("<d", "<q")}
+
+
+def bits(value: float, dtype: Any) -> int:
+    """The bits of a float, as an integer.
+
+    >>> import numpy as np
+    >>> hex(bits(1.0, np.dtype("float32")))
+    '0x3f800000'
+    """
+    as_float, as_int = _FLOATS[dtype.name]
+    return int(struct.unpack(as_int, struct.pack(as_float, value))[0])
+
+
+def number(of_bits: int, dtype: Any) -> float:
+    """The float that has these bits: the inverse of `bits`."""
+    as_float, as_int = _FLOATS[dtype.name]
+    return float(struct.unpack(as_float, struct.pack(as_int, of_bits))[0])
+
+
+# --- kernels ----------------------------------------------------------------------------------------
+
+
+def kernel_with(s: Phases, f: Substitution) -> Phases:
+    """Phases with ``f(n)`` in place of each integer n of the kernel that may be a word, in their order.
+
+    Each operand of a node is a position of its own, and each extent and stride of a buffer.
+    """
+    change = _Kernel(f)
+    kernel, plan = change.kernel(s.kernel, s.plan)
+    return replace(s, kernel=kernel, plan=plan, sizes=tuple(change.words.values()))
+
+
+class _Kernel:
+    """The change of one kernel. words : those in it, by the names of their sizes."""
+
+    def __init__(self, f: Substitution) -> None:
+        self.f = f
+        self.words: dict[str, Word] = {}
+
+    def kernel(self, kernel: Kernel, plan: Plan) -> tuple[Kernel, Plan]:
+        buffers = {b: self.buffer(b) for b in kernel.buffers}
+        by_name = {b.name: new for b, new in buffers.items()}
+        phases = tuple([self.statement(in_blocks(p), by_name) for p in kernel.phases])
+        new = Kernel(kernel.name, tuple(buffers.values()), phases, tuple(self.words))
+        return new, _moved(plan, kernel, new)
+
+    def integer(self, n: int) -> int | str:
+        """An extent or a stride: a number, or the name of a size."""
+        new = self.f(n) if abs(n) > 1 else n
+        return self.name(new) if isinstance(new, Word) else new
+
+    def name(self, word: Word) -> str:
+        name = f"word{word.number}"
+        self.words[name] = word
+        return name
+
+    def buffer(self, b: Buffer) -> Buffer:
+        # Of rows on the stack the width says how much stack.
+        shape = [n if b.role == "row" and k else self._of(n) for k, n in enumerate(b.shape)]
+        strides = None if b.strides is None else tuple(map(self._of, b.strides))
+        return replace(b, shape=tuple(shape), strides=strides)
+
+    def _of(self, n: int | str) -> int | str:
+        return n if isinstance(n, str) else self.integer(n)
+
+    def statement(self, s: Stmt, buffers: Mapping[str, Buffer]) -> Stmt:
+        body = tuple([self.statement(x, buffers) for x in getattr(s, "body", ())])
+        roots = expressions(s)
+        is_written_out = isinstance(s, Loop) and s.mark == "unroll"
+        new = iter(roots if is_written_out else self.expressions(roots, buffers))
+        if isinstance(s, (Loop, If)):
+            return replace(mapped(replace(s, body=()), lambda _: next(new)), body=body)  # type: ignore[call-arg]
+        s = mapped(s, lambda _: next(new))
+        if isinstance(s, Store):
+            s = replace(s, buffer=replace(buffers[s.buffer.name], label=s.buffer.label))
+        return s
+
+    def expressions(self, roots: Sequence[Expr], buffers: Mapping[str, Buffer]) -> list[Expr]:
+        """Expressions with words in place of numbers: an operand of a node is a position of its own."""
+        new: dict[Expr, Expr] = {}
+
+        def operand(e: Expr) -> Expr:
+            return self.constant(e) if isinstance(e, Const) else new[e]
+
+        for e in postorder(roots):
+            if not e.operands:
+                new[e] = e
+                continue
+            is_power = isinstance(e, Apply) and e.name == "pow"  # of an exponent code may be made
+            fixed = [is_power and k and isinstance(x, Const) for k, x in enumerate(e.operands)]
+            operands = [x if f else operand(x) for f, x in zip(fixed, e.operands, strict=True)]
+            if isinstance(e, Load):
+                buffer = replace(buffers[e.buffer.name], label=e.buffer.label)
+                new[e] = Load(buffer, tuple(operands))
+            else:
+                new[e] = e.rebuilt(operands)
+        return list(map(operand, roots))
+
+    def constant(self, e: Const) -> Expr:
+        if e.dtype == INT64:
+            new = self.f(e.value) if abs(e.value) > 1 else e.value
+            return Size(self.name(new)) if isinstance(new, Word) else e
+        if e.dtype.name not in _FLOATS:
+            return e
+        new = self.f(bits(e.value, e.dtype))
+        return Size(self.name(new), e.dtype) if isinstance(new, Word) else e
+
+
+def in_blocks(phase: Stmt) -> Stmt:
+    """A phase over blocks of iterations in one form for all extents.
+
+    So programs are alike that differ in the size of blocks, in whether the last block is full, and in whether
+    there is one block or several.
+
+    for i_0 in range(0, n, 64): for i in range(i_0, i_0 + 64): ...
+    ->  for b in range(0, (n + 63) // 64): let i_0 = b * 64; for i in range(i_0, min(i_0 + 64, n)): ...
+    """
+    if not isinstance(phase, Loop) or phase.mark != "parallel" or phase.step == 1:
+        return phase
+    lower, upper, step = phase.lower, phase.upper, Const(phase.step)
+    full = Apply("add", (Var(phase.var), step), INT64)
+    end = Apply("minimum", (full, upper), INT64)
+    is_one = iterations(phase, {}) == 1
+
+    def bounded(s: Stmt) -> Stmt:
+        if not isinstance(s, Loop):
+            return s
+        if is_one and block_of(s.var) == phase.var and same((s.lower, s.upper), (lower, upper)):
+            return replace(s, lower=Var(phase.var), upper=end)
+        return replace(s, upper=end) if s.upper is full else s
+
+    body = tuple([rewritten(inner, bounded) for inner in phase.body])
+    if parts(phase):
+        return replace(phase, body=body)
+    number = f"{phase.var}_number"
+    first = Apply("multiply", (Var(number), step), INT64)
+    start = Let(phase.var, first if is_number(lower, 0) else Apply("add", (lower, first), INT64))
+    body = (start, *(_with_local(s, phase.var) for s in body))
+    room = Apply("add", (Apply("subtract", (upper, lower), INT64), Const(phase.step - 1)), INT64)
+    count = Apply("floor_divide", (room, step), INT64)
+    return replace(phase, var=number, lower=Const(0), upper=count, step=1, body=body)
+
+
+def _with_local(s: Stmt, name: str) -> Stmt:
+    """A statement that reads a let in place of the variable of a loop."""
+    return mapped(s, lambda e: replaced(e, {name: Local(name, INT64)}))
+
+
+def _moved(plan: Plan, kernel: Kernel, new: Kernel) -> Plan:
+    """The access checks of a kernel, for a kernel of the same statements that gets its integers as words."""
+    clamped: set[tuple[int, int]] = set()
+    tested: dict[tuple[int, int], int] = {}
+    for phase, other in zip(kernel.phases, new.phases, strict=True):
+        for x, y in zip(loads_and_stores(phase), loads_and_stores(other), strict=True):
+            for axis in range(len(x.indices)):
+                if (id(x), axis) in plan.clamped:
+                    clamped.add((id(y), axis))
+                if (id(x), axis) in plan.tested:
+                    tested[id(y), axis] = plan.tested[id(x), axis]
+    return Plan((), frozenset(clamped), tested, plan.reported)
+
+
+# --- launches ---------------------------------------------------------------------------------------
+
+
+def with_words(of: Launches, f: Substitution, inside: Substitution) -> Launches:
+    """Launches with other integers in place of each that may be a word, in their order; a kernel once.
+
+    f : gives those of steps and places. inside : gives those in kernels.
+    """
+    kernels: dict[int, Phases] = {}
+
+    def kernel(s: Phases) -> Phases:
+        new = kernels.get(id(s.kernel))
+        if new is None:
+            new = kernels[id(s.kernel)] = kernel_with(s, inside)
+        return replace(s, kernel=new.kernel, plan=new.plan, sizes=new.sizes)
+
+    return with_integers(of, f, kernel)
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """Launches without the integers that may be words: their ``text``, and these ``values`` in its order.
+
+    inside : positions of those in kernels.
+    """
+
+    text: str
+    values: list[int]
+    inside: frozenset[int]
+
+
+def skeleton(of: Launches, buffers: tuple[Buffer, ...]) -> Skeleton:
+    """The skeleton of launches, which are of a program with these buffers."""
+    values: list[int] = []
+    inside: set[int] = set()
+
+    def word(n: int) -> Word:
+        values.append(n)
+        return Word(len(values) - 1)
+
+    def word_inside(n: int) -> Word:
+        inside.add(len(values))
+        return word(n)
+
+    text = launches_text(with_words(of, word, word_inside), buffers)
+    return Skeleton(text, values, frozenset(inside))
+
+
+@dataclass(frozen=True)
+class General:
+    """Machine code that takes some integers of launches as words.
+
+    key : of the code. values : the integers of the program that it was made from. words : for each position
+    that is one, the position that names it: positions that are always equal are one word.
+    """
+
+    key: str
+    values: list[int]
+    words: Mapping[int, int]
+
+    def serves(self, values: Sequence[int]) -> bool:
+        """True if a program differs from that of this code in words only."""
+        words = self.words
+        return all(
+            v == (values[words[k]] if k in words else own)
+            for k, (v, own) in enumerate(zip(values, self.values, strict=True))
+        )
+
+    def arguments(self, values: Sequence[int]) -> tuple[int, ...]:
+        """The words of a program that has these integers."""
+        return tuple([values[k] for k, first in self.words.items() if k == first])
+
+
+class _Family:
+    """Programs whose launches have one text: the integers of the last special ones, and general codes."""
+
+    def __init__(self) -> None:
+        self.special: list[list[int]] = []
+        self.general: tuple[General, ...] = ()
+
+
+class CodeSharing:
+    """Codes of a function's programs, which programs of other sizes and numbers may share.
+
+    always : make general code from the first program on, with all integers as words of their own.
+    """
+
+    def __init__(self, *, always: bool = False) -> None:
+        self.always = always
+        self._families: OrderedDict[str, _Family] = OrderedDict()
+        self._lock = locks.lock()
+
+    def code(
+        self, of: Launches, buffers: tuple[Buffer, ...], key_of: Callable[[str], str]
+    ) -> tuple[str, tuple[int, ...], Launches]:
+        """Key of the code for a program, the words that a call passes, and the launches that the code is of.
+
+        buffers : of the program. key_of : gives the key of a text.
+        """
+        form = skeleton(of, buffers)
+        values, name = form.values, key_of(form.text)
+        with self._lock:
+            family = self._families.setdefault(name, _Family())
+            self._families.move_to_end(name)
+            while len(self._families) > KEPT:
+                self._families.popitem(last=False)
+            words = self._words(family, form)
+            if words is None:
+                family.special = [*(x for x in family.special if x != values), values][-LAST:]
+                return key_of(launches_text(of, buffers)), (), of
+            general = next((g for g in family.general if g.words == words and g.serves(values)), None)
+            launches = _general(of, words)
+            if general is None:
+                general = General(key_of(launches_text(launches, buffers)), values, words)
+                family.general = (*family.general, general)
+            return general.key, general.arguments(values), launches
+
+    def _words(self, family: _Family, form: Skeleton) -> Mapping[int, int] | None:
+        """The words of the general code that a program runs; None if it runs code of its own.
+
+        Integers of steps and places are words of their own: that costs nothing. In kernels, those are words
+        that differ.
+        """
+        values = form.values
+        for general in family.general:
+            if general.serves(values):
+                return general.words
+        if self.always:
+            return {k: k for k in range(len(values))}
+        others = [*(g.values for g in family.general), *family.special]
+        if not others or values in family.special or len(family.general) >= MOST:
+            return None
+        last = family.general[-1] if family.general else None
+        other = last.values if last else others[-1]
+        apart: Mapping[int, int] = last.words if last else {}
+        equal: defaultdict[Any, list[int]] = defaultdict(list)
+        for k, (a, b) in enumerate(zip(values, other, strict=True)):
+            if k not in form.inside:
+                equal[k].append(k)
+            elif a != b or k in apart:
+                equal[a, b, apart.get(k)].append(k)
+        return {k: group[0] for group in equal.values() for k in group}
+
+
+def _general(of: Launches, words: Mapping[int, int]) -> Launches:
+    """Launches with words at some positions; positions of one name are one word."""
+    numbers = {first: n for n, first in enumerate(k for k, first in words.items() if k == first)}
+    at = iter(range(1 << 62))
+
+    def integer(n: int) -> Integer:
+        k = next(at)
+        return Word(numbers[words[k]]) if k in words else n
+
+    return with_words(of, integer, integer)
+
+
+__all__ = ["CodeSharing", "General", "Skeleton", "bits", "number", "skeleton", "with_words"]
