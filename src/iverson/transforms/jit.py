@@ -7,7 +7,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic
+from typing import Any, Generic, Literal
 
 import numpy as np
 
@@ -80,8 +80,8 @@ NO_SYMBOLS: Symbols = {}
 Key = Any
 #: How many traces of a kind are followed by one for any number of entries.
 _TRIES = 3
-#: The number of traces that are kept that share their programs.
-_SERVED = 64
+#: The number of traces that are kept that share their programs, and of all.
+_SERVED, _ENTRIES = 64, 512
 
 
 class _Entry:
@@ -525,13 +525,15 @@ class Static(Chosen):
 class Jitted(Generic[P, R]):
     """A compiled function: what `jit` returns. It is called as the function is."""
 
-    def __init__(self, function: Callable[P, R], static: Static, donate: Chosen, interpret: bool) -> None:
+    def __init__(
+        self, function: Callable[P, R], static: Static, donate: Chosen, interpret: bool, general: bool
+    ) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._static, self._donate = static, donate
         self._chosen = static.any or donate.any
         self._native = not interpret
-        self._sharing = CodeSharing()
+        self._sharing = CodeSharing(always=general)
         self._entries: dict[Any, _Entry] = {}
         #: The same by the structure, shapes and dtypes of arguments that are all strided tensors.
         self._plain: dict[Any, _Entry] = {}
@@ -603,11 +605,12 @@ class Jitted(Generic[P, R]):
         self._served.clear()
         self._any_count.clear()
         self._tries.clear()
+        self._sharing = CodeSharing(always=self._sharing.always)
 
     @property
     def cache_size(self) -> int:
         """The number of programs that are kept."""
-        return len({id(entry.compiled) for entry in self._entries.values()})
+        return len({entry.compiled.code for entry in self._entries.values()})
 
     def _entry(self, call: _Given) -> _Entry:
         """The kept entry for a call, or a new one if there is none or something that it read from outside has
@@ -630,6 +633,9 @@ class Jitted(Generic[P, R]):
                 general = self._any_number.setdefault(alike, AnyNumber())
                 entry = self._serve(entry, call.handles, key, general, reason)
             self._entries[key] = entry
+            while len(self._entries) > _ENTRIES:
+                self._entries.pop(next(iter(self._entries)), None)
+                self._plain.clear()
         return entry
 
     def _serve(
@@ -723,6 +729,7 @@ def jit(
     static: int | str | Sequence[int | str] = (),
     donate: int | str | Sequence[int | str] = (),
     *,
+    sizes: Literal["special", "general"] = "special",
     interpret: bool = False,
 ) -> Jitted[P, R]:
     """A compiled version of a function of tensors.
@@ -753,6 +760,10 @@ def jit(
     donate : positions or names of arguments that the caller does not need any more. Results of their shape
         and dtype may be made in their memory, where nobody else holds it. They cannot be used afterwards:
         an error says so.
+    sizes : which machine code is made. "special": the first shapes get code of their own; where other shapes
+        need the same steps, one code that takes extents as arguments serves these and all later ones, so that
+        results of one shape may differ in the last bits, by which shapes were called before. "general": the
+        latter code is made from the first call on, for results that do not depend on the calls before.
     interpret : run the graph equation by equation, without compiling: an oracle.
 
     Returns
@@ -774,4 +785,7 @@ def jit(
     (iverson.Tensor(0.84147098), iverson.Tensor([0.        , 1.38177329]))
     """
     as_function(function, "jit", "function")
-    return Jitted(function, Static(static, function), Chosen(donate, "donate", function), interpret)
+    if sizes not in ("special", "general"):
+        raise ArgumentError("jit", "sizes", got=repr(sizes), expected="'special' or 'general'")
+    chosen = Static(static, function), Chosen(donate, "donate", function)
+    return Jitted(function, *chosen, interpret, sizes == "general")

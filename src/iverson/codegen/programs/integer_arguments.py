@@ -9,8 +9,8 @@ that a call passes; numbers in kernels that are equal in both stay in the code. 
 from these in words only runs the same code, and compiles nothing. As it was planned and verified itself,
 nothing is assumed of its integers.
 
-What decides which code is made stays in the text: 0 and 1, extents of loops that are written out, widths of
-rows on the stack, exponents.
+What decides which code is made stays in the text: 0 and 1, widths of rows on the stack, exponents. A loop
+that is written out is one of a known extent.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Any
 
 from iverson.codegen.execution.launch import iterations
 from iverson.codegen.nests.access_checks import Plan
+from iverson.codegen.nests.loop_facts import constant_extent
 from iverson.codegen.nests.nodes import (
     INT64,
     Buffer,
@@ -127,12 +128,13 @@ class _Kernel:
         return n if isinstance(n, str) else self.integer(n)
 
     def statement(self, s: Stmt, buffers: Mapping[str, Buffer]) -> Stmt:
-        body = tuple([self.statement(x, buffers) for x in getattr(s, "body", ())])
+        body: Any = tuple([self.statement(x, buffers) for x in getattr(s, "body", ())])
         roots = expressions(s)
-        is_written_out = isinstance(s, Loop) and s.mark == "unroll"
-        new = iter(roots if is_written_out else self.expressions(roots, buffers))
+        new = iter(self.expressions(roots, buffers))
         if isinstance(s, (Loop, If)):
-            return replace(mapped(replace(s, body=()), lambda _: next(new)), body=body)  # type: ignore[call-arg]
+            loop = replace(mapped(replace(s, body=()), lambda _: next(new)), body=body)
+            is_open = isinstance(loop, Loop) and loop.mark == "unroll" and constant_extent(loop) is None
+            return replace(loop, mark="") if is_open else loop
         s = mapped(s, lambda _: next(new))
         if isinstance(s, Store):
             s = replace(s, buffer=replace(buffers[s.buffer.name], label=s.buffer.label))
@@ -183,7 +185,8 @@ def in_blocks(phase: Stmt) -> Stmt:
     lower, upper, step = phase.lower, phase.upper, Const(phase.step)
     full = Apply("add", (Var(phase.var), step), INT64)
     end = Apply("minimum", (full, upper), INT64)
-    is_one = iterations(phase, {}) == 1
+    has_parts = bool(parts(phase))
+    is_one = iterations(phase, {}) == 1 and not has_parts
 
     def bounded(s: Stmt) -> Stmt:
         if not isinstance(s, Loop):
@@ -193,7 +196,7 @@ def in_blocks(phase: Stmt) -> Stmt:
         return replace(s, upper=end) if s.upper is full else s
 
     body = tuple([rewritten(inner, bounded) for inner in phase.body])
-    if parts(phase):
+    if has_parts:
         return replace(phase, body=body)
     number = f"{phase.var}_number"
     first = Apply("multiply", (Var(number), step), INT64)
@@ -308,10 +311,15 @@ class CodeSharing:
     """Codes of a function's programs, which programs of other sizes and numbers may share.
 
     always : make general code from the first program on, with all integers as words of their own.
+    keys : of all codes.
+    is_full : True if a program had to have code of its own as there were already `MOST` general ones;
+    has_warned : whether the user was told.
     """
 
     def __init__(self, *, always: bool = False) -> None:
         self.always = always
+        self.keys: set[str] = set()
+        self.is_full = self.has_warned = False
         self._families: OrderedDict[str, _Family] = OrderedDict()
         self._lock = locks.lock()
 
@@ -332,12 +340,14 @@ class CodeSharing:
             words = self._words(family, form)
             if words is None:
                 family.special = [*(x for x in family.special if x != values), values][-LAST:]
-                return key_of(launches_text(of, buffers)), (), of
+                self.keys.add(key := key_of(launches_text(of, buffers)))
+                return key, (), of
             general = next((g for g in family.general if g.words == words and g.serves(values)), None)
             launches = _general(of, words)
             if general is None:
                 general = General(key_of(launches_text(launches, buffers)), values, words)
                 family.general = (*family.general, general)
+                self.keys.add(general.key)
             return general.key, general.arguments(values), launches
 
     def _words(self, family: _Family, form: Skeleton) -> Mapping[int, int] | None:
@@ -353,7 +363,10 @@ class CodeSharing:
         if self.always:
             return {k: k for k in range(len(values))}
         others = [*(g.values for g in family.general), *family.special]
-        if not others or values in family.special or len(family.general) >= MOST:
+        if not others or values in family.special:
+            return None
+        if len(family.general) >= MOST:
+            self.is_full = True
             return None
         last = family.general[-1] if family.general else None
         other = last.values if last else others[-1]

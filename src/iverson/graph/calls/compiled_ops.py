@@ -20,7 +20,7 @@ from iverson.autograd.joint_ops import JointOp
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import Node
 from iverson.autograd.stored_entries import spread
-from iverson.codegen.programs.integer_arguments import CodeSharing
+from iverson.codegen.programs.integer_arguments import MOST, CodeSharing
 from iverson.core.aval import Aval
 from iverson.core.counting import checks, work
 from iverson.core.dispatch import (
@@ -33,9 +33,11 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored
+from iverson.core.errors import CompilationWarning
 from iverson.core.op import Op
 from iverson.core.protocols import LayoutValue, Params
 from iverson.core.python.cached import cached_property
+from iverson.core.python.caller import warn
 from iverson.graph.calls import compilation_log
 from iverson.graph.calls.executable import Executable, executable
 from iverson.graph.derivatives.differentiation import Capture, Recorded, captured
@@ -47,7 +49,7 @@ from iverson.graph.ir.nodes import UNDEFINED, Argument, Graph, Undefined
 from iverson.graph.ir.operations import is_absent
 from iverson.graph.ir.pattern_binding import binding_of, bounds, inputs_on_symbols
 from iverson.graph.ir.print import numbers
-from iverson.graph.lowering.graph_lowering import NOTHING_DONATED
+from iverson.graph.lowering.graph_lowering import NOTHING_DONATED, Native
 from iverson.graph.lowering.padding import on_binding
 from iverson.graph.passes import simplified
 from iverson.graph.passes.common_subexpressions import common
@@ -186,11 +188,25 @@ class Compiled:
 
     def _executable(self) -> Executable:
         if self._program is None:
-            start = perf_counter()
+            start, codes = perf_counter(), set(self.sharing.keys if self.sharing else ())
             self._program = executable(simplified(self.graph), self.donated, self.sharing)
-            seconds = perf_counter() - start
-            compilation_log.note(self.name, self.reason, len(self.graph.equations), seconds)
+            if self.sharing is None or self.sharing.keys - codes or not codes:
+                seconds = perf_counter() - start
+                compilation_log.note(self.name, self.reason, len(self.graph.equations), seconds)
+            if self.sharing is not None and self.sharing.is_full and not self.sharing.has_warned:
+                self.sharing.has_warned = True
+                warn(
+                    f"{self.name}: compiled again, after {MOST} codes for any sizes ({self.reason}); pad what "
+                    "changes to few sizes",
+                    CompilationWarning,
+                )
         return self._program
+
+    @property
+    def code(self) -> Any:
+        """Key of the machine code, equal for graphs that share it; of one that was not compiled, the object."""
+        steps = [] if self._program is None else self._program.steps
+        return tuple([s.compiled.key for s in steps if isinstance(s, Native)]) or self
 
     def _owned(self, values: Sequence[LayoutValue | Undefined], handles: Sequence[Argument]) -> Sequence[Any]:
         """Return ``values``, with a copy in place of each donated value whose memory another object uses.

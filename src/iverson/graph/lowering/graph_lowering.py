@@ -345,6 +345,8 @@ def lower(
         steps = _steps(graph, donated, sharing)
         if key is not None and (facts := _facts(graph, steps)) is not None:
             disk_cache.write(key, facts)
+    elif sharing is not None:
+        sharing.keys.update(s.compiled.key for s in steps if isinstance(s, Native))
     for step in steps:
         if isinstance(step, Library):
             getattr(step.equation.op, "prepare", _nothing)(step.equation.params)
