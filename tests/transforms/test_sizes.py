@@ -199,7 +199,7 @@ NAMED: dict[str, Callable[..., Any]] = {
     "sorted": lambda x, w, v: (iv.sort(x, axis=0), iv.argsort(v), iv.max(x, axis=0)),
     "solved": lambda x, w, v: iv.linalg.solve(x.T @ x + iv.eye(x.shape[1]), w),
     "triangle": lambda x, w, v: iv.tril(x @ x.T) @ v,
-    "outer": lambda x, w, v: (v[:, None] * v).sum(axis=0) + x.mean(axis=1),
+    "outer": lambda x, w, v: (iv.exp(v)[:, None] * iv.exp(v)).sum(axis=0) + x.mean(axis=1),
     "windows": lambda x, w, v: (v[1:] - v[:-1], x[::2], iv.pad(v, (1, 2))),
     "batch": lambda x, w, v: x[:, None, :] * iv.ones((x.shape[0], 2, 1)) @ w,
     "loop": lambda x, w, v: iv.fori_loop(0, 3, lambda k, c: iv.sin(c) @ (w @ w.T) / c.shape[1], x),
@@ -324,7 +324,7 @@ def test_wrong_choice_of_sizes_is_refused() -> None:
 
 
 def test_what_a_call_writes_is_written_at_each_size() -> None:
-    """An optimizer's step, donation and writes in place: outputs are in the memory of inputs at every size."""
+    """An optimizer's step, donation and writes in place: outputs are made in the memory of inputs."""
     for n in (4, 9, 33):
         w = iv.ones((n, 3)).requires_grad_()
         adam = iv.optim.Adam([w], lr=0.1)
