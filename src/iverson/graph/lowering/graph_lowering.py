@@ -338,7 +338,7 @@ def lower(
     that should be, or -1 for any.
     sharing : codes that graphs of other sizes and numbers share.
     """
-    key = disk_cache.key_of(graph, donated)
+    key = disk_cache.key_of(graph, donated, sharing is not None and sharing.always)
     graph = gradients_together(in_order_of_reads(graph))
     steps = None if key is None else _kept(graph, donated, disk_cache.read(key))
     if steps is None:
