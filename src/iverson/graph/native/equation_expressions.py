@@ -12,6 +12,7 @@ from iverson.core.errors import IversonError
 from iverson.core.op import Op
 from iverson.core.protocols import Params, Shaped
 from iverson.graph.ir.nodes import Equation, Graph, Value, values_of
+from iverson.graph.ir.operations import is_of_the_library
 from iverson.graph.ir.print import text_and_objects
 from iverson.graph.native.large_temporaries import runs_in_blocks
 from iverson.ops.rules.notation import over
@@ -73,7 +74,9 @@ def is_expression(equation: Equation) -> bool:
 
     Not one that runs in blocks, for the memory that it would take (`large_temporaries`).
     """
-    key = structure([equation], values_of(equation.operands), equation.results)
+    key = _elementwise_key(equation)
+    if key is None:
+        key = structure([equation], values_of(equation.operands), equation.results)
     if key is None:
         return _is_expression(equation)
     answer = _known.get(key)
@@ -82,6 +85,18 @@ def is_expression(equation: Equation) -> bool:
         while len(_known) > _KEPT:
             _known.pop(next(iter(_known)), None)
     return answer
+
+
+def _elementwise_key(equation: Equation) -> Any:
+    """Key of an equation of an elementwise op, without shapes, as each entry is computed alone; None for others.
+
+    Shapes without entries have none.
+    """
+    op = equation.op
+    if not op.elementwise or not is_of_the_library(op) or 0 in equation.results[0].shape:
+        return None
+    kinds = [x.dtype if type(x) is Value else (type(x), repr(x)) for x in equation.operands]
+    return op, tuple(kinds), equation.results[0].dtype, repr(sorted(equation.params.items()))
 
 
 def _is_expression(equation: Equation) -> bool:

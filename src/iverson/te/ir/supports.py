@@ -228,12 +228,22 @@ def _union(conditions: Iterable[Expr]) -> Expr:
 
 def _entries(s: Statement | None, axes: Sequence[Var]) -> Expr:
     """The condition on ``axes`` under which a statement adds to the entry with these indices."""
-    if s is None:
+    if s is None or _fills(s, axes):
         return EVERYWHERE
     pieces = [
         (write, constraints) for case, write in index_cases(s.write) for constraints in _pieces(s, case)
     ]
     return _union(_image(s, write, axes, constraints) for write, constraints in pieces)
+
+
+def _fills(s: Statement, axes: Sequence[Var]) -> bool:
+    """True for a statement that writes each entry of a box, at its own indices and without conditions."""
+    ranges = [(v.lo, v.hi) for v in s.write if isinstance(v, Var) and v in s.domain.axes]
+    is_plain = not s.domain.where and len({*s.write}) == len(ranges) == len(axes)
+    return is_plain and all(
+        type(hi) is int and (lo, hi) == (a.lo, a.hi) and hi > 0
+        for (lo, hi), a in zip(ranges, axes, strict=True)
+    )
 
 
 def _pieces(s: Statement, conditions: Sequence[Expr]) -> list[list[Constraint]]:
