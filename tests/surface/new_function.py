@@ -57,6 +57,15 @@ def the_derivatives() -> None:
     assert TABLE["log_cosh"].samples is not None
 
 
+def the_machine_code() -> None:
+    """The body is compiled: no step of the program is one of Python."""
+    compiled = iv.jit(lambda x: iv.sum(iv.log_cosh(2 * x)))
+    close(compiled(iv.asarray(X / 2)).numpy(), Y.sum())
+    close(iv.jit(iv.grad(compiled))(iv.asarray(X / 2)), 2 * np.tanh(X))
+    report = iv.explain.report(compiled)(iv.asarray(X))
+    assert {step.kind for step in report.program} == {"program", "native"}
+
+
 def the_tensor_expression() -> None:
     a = te.placeholder((5,), name="a")
     y = te.compute((5,), lambda i: te.log_cosh(a[i]) * 2.0)
@@ -87,6 +96,7 @@ if __name__ == "__main__":
     the_method()
     the_documentation()
     the_derivatives()
+    the_machine_code()
     the_tensor_expression()
     the_conformance_test()
     the_stubs()

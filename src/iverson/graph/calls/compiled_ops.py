@@ -196,15 +196,15 @@ class Compiled:
             if self.sharing is not None and self.sharing.is_full and not self.sharing.has_warned:
                 self.sharing.has_warned = True
                 warn(
-                    f"{self.name}: compiled again, after {MOST} codes for any sizes ({self.reason}); pad what "
-                    "changes to few sizes",
+                    f"{self.name}: compiled again, after {MOST} codes for any sizes ({self.reason}); "
+                    "pad what changes to few sizes",
                     CompilationWarning,
                 )
         return self._program
 
     @property
     def code(self) -> Any:
-        """Key of the machine code, equal for graphs that share it; of one that was not compiled, the object."""
+        """Key of the machine code, which graphs may share; the object itself before it is compiled."""
         steps = [] if self._program is None else self._program.steps
         return tuple([s.compiled.key for s in steps if isinstance(s, Native)]) or self
 

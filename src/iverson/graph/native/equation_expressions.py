@@ -88,9 +88,9 @@ def is_expression(equation: Equation) -> bool:
 
 
 def _elementwise_key(equation: Equation) -> Any:
-    """Key of an equation of an elementwise op, without shapes, as each entry is computed alone; None for others.
+    """Key of an equation of an elementwise op without its shapes, as each entry is computed alone.
 
-    Shapes without entries have none.
+    None for other ops, and for results without entries.
     """
     op = equation.op
     if not op.elementwise or not is_of_the_library(op) or 0 in equation.results[0].shape:

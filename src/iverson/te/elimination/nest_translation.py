@@ -22,6 +22,7 @@ from iverson.te.ir.expressions import Extent, Read, Tensor, Var, at_sizes, varia
 from iverson.te.ir.index_arithmetic import normal_extent
 from iverson.te.ir.nodes import For, If, Statement, Walk
 from iverson.te.ir.ragged_axes import Bounds, bounds_in, is_ragged
+from iverson.te.rewrites.formulas import has_formula
 
 #: Expressions deeper than this are cut by a name.
 DEEP = 40
@@ -350,7 +351,7 @@ def _compiles(e: Expr) -> bool:
         dtype = e.args[0].dtype
         if dtype.kind in "iub" and e.dtype.kind in "fc":
             dtype = e.dtype
-        return scalar_code.supported(e.name, dtype)
+        return scalar_code.supported(e.name, dtype) or has_formula(e)
     return True
 
 

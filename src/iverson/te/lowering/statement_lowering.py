@@ -44,6 +44,7 @@ from iverson.te.lowering.lowered_program import (
     touched_by,
 )
 from iverson.te.lowering.recurrence_nests import phase_of, starts_whole
+from iverson.te.rewrites.formulas import with_formulas
 from iverson.te.rewrites.inlining import accumulated, inline, made_in_place
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class _Lowering:
     """
 
     def __init__(self, program: Program, *, alone: bool = True) -> None:
-        program = in_single(program)
+        program = with_formulas(in_single(program))
         self.program, self.alone = program, alone
         self.sizes = Sizes(program.sizes)
         self.typical = {v: v.typical for v in program.sizes}

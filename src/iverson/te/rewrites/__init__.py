@@ -3,6 +3,7 @@
 Import rule: in `te` it imports `ir` alone; its modules have no import cycle.
 
 - `common_tensors`: tensors with equal definitions are computed once.
+- `formulas`: a function without machine code is computed as the body of its record is.
 - `lookup_tables`: expensive functions of a few indices are computed once.
 - `pieces`: a stage defined in pieces, as functions of an entry's indices.
 - `inlining`: stages are computed where they are read.
