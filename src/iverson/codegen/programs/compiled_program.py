@@ -95,11 +95,11 @@ class Calling:
         return [*numbers, self.routines, self.shared_out, self.shared_products, self.words]
 
     @classmethod
-    def from_json(cls, held: Sequence[Any]) -> Calling:
-        inputs, outputs, constants, arena, places, routines, shared, products, words = held
+    def from_json(cls, facts: Sequence[Any]) -> Calling:
+        inputs, outputs, constants, arena, places, routines, by_team, products, words = facts
         output_specs = tuple((tuple(shape), dtypes.as_dtype(dtype)) for shape, dtype in outputs)
         counts = inputs, output_specs, constants, arena, places
-        return cls(*counts, tuple(routines), shared, products, tuple(words))
+        return cls(*counts, tuple(routines), by_team, products, tuple(words))
 
 
 def _calling(

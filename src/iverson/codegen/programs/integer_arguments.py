@@ -54,6 +54,7 @@ from iverson.codegen.programs.launches import (
     with_integers,
 )
 from iverson.codegen.schedule.row_tiling import parts
+from iverson.core.protocols import DType
 from iverson.core.python import locks
 from iverson.expr.nodes import Apply, Const, Expr, is_number, postorder, same
 
@@ -64,7 +65,7 @@ KEPT = 256
 _FLOATS = {"float32": ("<f", "<i"), "float64": ("<d", "<q")}
 
 
-def bits(value: float, dtype: Any) -> int:
+def bits(value: float, dtype: DType) -> int:
     """The bits of a float, as an integer.
 
     >>> import numpy as np
@@ -75,7 +76,7 @@ def bits(value: float, dtype: Any) -> int:
     return int(struct.unpack(as_int, struct.pack(as_float, value))[0])
 
 
-def number(of_bits: int, dtype: Any) -> float:
+def number(of_bits: int, dtype: DType) -> float:
     """The float that has these bits: the inverse of `bits`."""
     as_float, as_int = _FLOATS[dtype.name]
     return float(struct.unpack(as_float, struct.pack(as_int, of_bits))[0])
@@ -290,8 +291,8 @@ class General:
         """True if a program differs from that of this code in words only."""
         words = self.words
         return all(
-            v == (values[words[k]] if k in words else own)
-            for k, (v, own) in enumerate(zip(values, self.values, strict=True))
+            v == (values[words[k]] if k in words else fixed)
+            for k, (v, fixed) in enumerate(zip(values, self.values, strict=True))
         )
 
     def arguments(self, values: Sequence[int]) -> tuple[int, ...]:
@@ -362,14 +363,14 @@ class CodeSharing:
                 return general.words
         if self.always:
             return {k: k for k in range(len(values))}
-        others = [*(g.values for g in family.general), *family.special]
-        if not others or values in family.special:
+        earlier = [*(g.values for g in family.general), *family.special]
+        if not earlier or values in family.special:
             return None
         if len(family.general) >= MOST:
             self.is_full = True
             return None
         last = family.general[-1] if family.general else None
-        other = last.values if last else others[-1]
+        other = last.values if last else earlier[-1]
         apart: Mapping[int, int] = last.words if last else {}
         equal: defaultdict[Any, list[int]] = defaultdict(list)
         for k, (a, b) in enumerate(zip(values, other, strict=True)):

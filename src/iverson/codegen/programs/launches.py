@@ -2,7 +2,7 @@
 
 ::
 
-    step    ::= Phases(kernel, plan, faults, places, sizes, totals, shared)   each phase of a kernel
+    step    ::= Phases(kernel, plan, faults, places, sizes, totals, by_team)  each phase of a kernel
               | Gemm(...)                                    a call of BLAS, or a batch of them
               | Loop(var, trips, body, swaps, when, often)
               | Choice(condition, then, other)
@@ -70,7 +70,7 @@ class Phases:
     """A kernel's phases, one after the other.
 
     faults : number of its first place in the record of faults. places : of the kernel's arguments. sizes :
-    the values of ``kernel.sizes``. totals, shared : of each phase, its iterations, and 1 if threads share
+    the values of ``kernel.sizes``. totals, by_team : of each phase, its iterations, and 1 if threads share
     them, 0 if one runs all; None if they must not be shared.
     """
 
@@ -80,7 +80,7 @@ class Phases:
     places: tuple[Place, ...]
     sizes: tuple[Integer, ...]
     totals: tuple[Integer, ...]
-    shared: tuple[Integer | None, ...]
+    by_team: tuple[Integer | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,22 +179,22 @@ def _places(s: Step) -> tuple[Place, ...]:
 
 
 def _block(steps: tuple[nodes.Step, ...], nests: Mapping[str, tuple[Kernel, Plan, int]]) -> tuple[Step, ...]:
-    made: list[Step] = []
+    new_steps: list[Step] = []
     for s in steps:
         if isinstance(s, nodes.Nest):
             kernel, plan, start = nests[nameless_text(s.kernel)]
             totals = tuple([iterations(phase, {}) for phase in kernel.phases])
             is_shared = tuple([int(is_shared_out(p)) if may_share(p) else None for p in kernel.phases])
-            made.append(Phases(kernel, plan, start, tuple(map(_place, s.views)), (), totals, is_shared))
+            new_steps.append(Phases(kernel, plan, start, tuple(map(_place, s.views)), (), totals, is_shared))
         elif isinstance(s, nodes.Product):
-            made += [] if 0 in s.out.shape else [_gemm(s)]
+            new_steps += [] if 0 in s.out.shape else [_gemm(s)]
         elif isinstance(s, nodes.Repeat):
             when = None if s.when is None else _place(s.when)
             often = s.trips is None or s.trips > OFTEN
-            made.append(Loop(s.var, s.trips, _block(s.body, nests), s.swaps, when, often))
+            new_steps.append(Loop(s.var, s.trips, _block(s.body, nests), s.swaps, when, often))
         else:
-            made.append(Choice(_place(s.condition), _block(s.then, nests), _block(s.other, nests)))
-    return tuple(made)
+            new_steps.append(Choice(_place(s.condition), _block(s.then, nests), _block(s.other, nests)))
+    return tuple(new_steps)
 
 
 def may_share(phase: Stmt) -> bool:
@@ -295,8 +295,8 @@ class _Change:
         if isinstance(s, Phases):
             places = self.places(s.places)
             totals = tuple([self.f(n) if type(n) is int else n for n in s.totals])
-            flags = tuple([self.f(x) if type(x) is int else x for x in s.shared])
-            return self.kernels(replace(s, places=places, totals=totals, shared=flags))
+            flags = tuple([self.f(x) if type(x) is int else x for x in s.by_team])
+            return self.kernels(replace(s, places=places, totals=totals, by_team=flags))
         if isinstance(s, Choice):
             return Choice(self.place(s.condition), self.block(s.then), self.block(s.other))
         if isinstance(s, Loop):
@@ -382,7 +382,7 @@ class _Printer:
     def step(self, s: Step, depth: int) -> list[str]:
         pad = "  " * depth
         if isinstance(s, Phases):
-            how = " ".join(["-" if x is None else _text(x) for x in s.shared])
+            how = " ".join(["-" if x is None else _text(x) for x in s.by_team])
             numbers = f"{s.faults} {_texts(s.sizes)} {_texts(s.totals)} {how}"
             return [f"{pad}#{self.kernel(s)}({self.places(s.places)}) {numbers}"]
         if isinstance(s, Choice):

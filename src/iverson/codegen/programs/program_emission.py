@@ -353,13 +353,13 @@ class _Emitter:
 
     def phase(self, s: Phases, k: int, operands: list[Value], total: Value) -> None:
         """Emit the call of one phase: shared among threads, alone, or as a word of the call says."""
-        b, flag = self.b, s.shared[k]
+        b, flag = self.b, s.by_team[k]
         if isinstance(flag, Word):
             shares, alone, after = b.fresh("shares"), b.fresh("alone"), b.fresh("after")
             b.br_if(self.value(flag).ne(0), shares, alone)
             for label, one in ((shares, 1), (alone, 0)):
                 b.start(label)
-                self.phase(replace(s, shared=(one,) * len(s.shared)), k, operands, total)
+                self.phase(replace(s, by_team=(one,) * len(s.by_team)), k, operands, total)
                 b.br(after)
             b.start(after)
         elif flag:

@@ -51,7 +51,7 @@ def _written_out(e: Expr) -> Expr:
 
 @cache
 def _operands(dtypes: tuple[DType, ...]) -> tuple[Expr, ...]:
-    """What stands for the operands in a formula."""
+    """Names for the operands in a formula."""
     return tuple([Local(f"operand {k}", dtype) for k, dtype in enumerate(dtypes)])
 
 
