@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from math import prod
 from typing import Any
 
@@ -24,6 +24,7 @@ from iverson.codegen.programs.loop_rolling import rolled
 from iverson.codegen.programs.native_workers import TEAM
 from iverson.codegen.programs.nodes import Program, extents
 from iverson.codegen.programs.print import program_text, structure
+from iverson.codegen.programs.routines import Failure, error_of
 from iverson.codegen.programs.row_fusion import by_rows
 from iverson.codegen.programs.verify import verify
 from iverson.codegen.runtime import kernel_cache, workspaces
@@ -51,6 +52,7 @@ class Calling:
     arena : bytes of its arena.
     places : number of places in the record of faults.
     routines : names of the BLAS routines that it calls.
+    failures : what is raised where a step stops it.
     shared_out : True if threads share its work anywhere.
     shared_products : True if they share a product.
     """
@@ -61,6 +63,7 @@ class Calling:
     arena: int
     places: int
     routines: tuple[str, ...]
+    failures: tuple[Failure, ...]
     shared_out: bool
     shared_products: bool
 
@@ -88,13 +91,15 @@ class Calling:
         """The facts as values that JSON can hold; `from_json` reads them back."""
         outputs = [[shape, dtype.name] for shape, dtype in self.outputs]
         numbers = self.inputs, outputs, self.constants, self.arena, self.places
-        return [*numbers, self.routines, self.shared_out, self.shared_products]
+        failures = [astuple(f) for f in self.failures]
+        return [*numbers, self.routines, failures, self.shared_out, self.shared_products]
 
     @classmethod
     def from_json(cls, held: Sequence[Any]) -> Calling:
-        inputs, outputs, constants, arena, places, routines, *flags = held
+        inputs, outputs, constants, arena, places, routines, failures, *flags = held
         output_specs = tuple((tuple(shape), dtypes.as_dtype(dtype)) for shape, dtype in outputs)
-        return cls(inputs, output_specs, constants, arena, places, tuple(routines), *flags)
+        texts = tuple(Failure(*parts) for parts in failures)
+        return cls(inputs, output_specs, constants, arena, places, tuple(routines), texts, *flags)
 
 
 def _calling(program: Program, places: Arena, layout: program_emission.Layout) -> Calling:
@@ -105,6 +110,7 @@ def _calling(program: Program, places: Arena, layout: program_emission.Layout) -
         places.bytes,
         layout.places,
         layout.routines,
+        layout.failures,
         layout.shared_out,
         layout.shared_products,
     )
@@ -178,8 +184,8 @@ class CompiledProgram:
         """Run; inout arrays are written, the outputs are new.
 
         Raises ArgumentTypeError, DTypeError, ShapeError or ArgumentError for arrays that do not fit, and
-        IndexingError where an index that is used is outside its buffer; what is written to may then hold
-        anything.
+        IndexingError where an index that is used is outside its buffer, or LinearAlgebraError where a routine
+        fails; what is written to may then hold anything.
         """
         self.check(arrays)
         return self.run(arrays)
@@ -210,7 +216,7 @@ class CompiledProgram:
         if failed == program_emission.NOT_DENSE:
             return self.run(tuple(map(_dense, arrays)))
         if failed:
-            self._raise(frame.record)
+            self._raise(failed, frame.record)
         self._frames.append(frame)
         return outputs
 
@@ -227,7 +233,9 @@ class CompiledProgram:
                     operation, b.name, got="memory shared with another array", expected="memory of its own"
                 )
 
-    def _raise(self, record: Array) -> None:
+    def _raise(self, failed: int, record: Array) -> None:
+        if failed >= program_emission.FAILED:
+            raise error_of(self.calling.failures[failed - program_emission.FAILED])
         for kernel, plan, start in self.layout.nests.values():
             rows = record[start : start + len(plan.reported)]
             shapes = {b.name: extents(b) for b in kernel.buffers}

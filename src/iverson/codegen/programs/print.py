@@ -10,7 +10,19 @@ from collections.abc import Callable
 
 from iverson.codegen.nests.nodes import Kernel
 from iverson.codegen.nests.print import kernel_text, nameless_text
-from iverson.codegen.programs.nodes import Branch, Nest, Number, Product, Program, Step, View, extents, walk
+from iverson.codegen.programs.nodes import (
+    Branch,
+    Call,
+    Nest,
+    Number,
+    Product,
+    Program,
+    Step,
+    Stop,
+    View,
+    extents,
+    walk,
+)
 
 Name = Callable[[str], str]
 
@@ -67,6 +79,11 @@ def _step(s: Step, depth: int, name: Name, kernels: dict[int, int]) -> list[str]
         )
         alpha, beta = _scale(s.alpha, name), _scale(s.beta, name)
         return [f"{pad}{_view(s.out, name)} = {alpha} * {lhs} @ {rhs} + {beta} * out"]
+    if isinstance(s, Call):
+        status = "" if s.status is None else f"{_view(s.status, name)} = "
+        return [f"{pad}{status}{s.routine}({', '.join(_view(v, name) for v in s.views)})"]
+    if isinstance(s, Stop):
+        return [f"{pad}stop if {_view(s.condition, name)}: {s.failure}"]
     if isinstance(s, Branch):
         other = [f"{pad}else:", *block(s.other)] if s.other else []
         return [f"{pad}if {_view(s.condition, name)}:", *block(s.then), *other]

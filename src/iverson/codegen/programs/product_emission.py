@@ -107,7 +107,7 @@ class Products:
             return
 
         def item(at: Value) -> None:
-            item_addresses = _item_addresses(self.b, call, addresses, _item(self.b, batch, at), batch)
+            item_addresses = _item_addresses(self.b, call, addresses, item_indices(self.b, batch, at), batch)
             if way is None:
                 _gemm(self.b, call, item_addresses, {})
             else:
@@ -143,9 +143,9 @@ class Products:
             return self.pointer(x)
         elem = Type("float" if dtype.name in ("float32", "complex64") else "double")
         if dtype.kind != "c":
-            return _constant(self.b, str(elem), literal(x.real, elem))
+            return module_constant(self.b, str(elem), literal(x.real, elem))
         parts = ", ".join(f"{elem} {literal(p, elem)}" for p in (complex(x).real, complex(x).imag))
-        return _constant(self.b, f"[2 x {elem}]", f"[{parts}]")
+        return module_constant(self.b, f"[2 x {elem}]", f"[{parts}]")
 
 
 # --- loops ------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def _matrices(b: Builder, call: blas_calls.Call, addresses: Given, batch: tuple[
     """Emit the calls for the matrices %first to %last - 1 of a batch."""
 
     def item(at: Value) -> None:
-        _gemm(b, call, _item_addresses(b, call, addresses, _item(b, batch, at), batch), {})
+        _gemm(b, call, _item_addresses(b, call, addresses, item_indices(b, batch, at), batch), {})
 
     _loop(b, Value(b, "%first", I64), Value(b, "%last", I64), item)
 
@@ -207,7 +207,7 @@ def _panel(b: Builder, call: blas_calls.Call, addresses: Given, way: str) -> Non
     b.start(nonempty)
 
     def shifted(place: Value, v: View) -> Value:
-        return _shifted(b, place, low * (v.strides[axis] * v.buffer.dtype.itemsize))
+        return displaced(b, place, low * (v.strides[axis] * v.buffer.dtype.itemsize))
 
     panel = replace(addresses, out=shifted(addresses.out, call.out))
     if way == "rows":
@@ -223,15 +223,15 @@ def _panel(b: Builder, call: blas_calls.Call, addresses: Given, way: str) -> Non
 
 def _gemm(b: Builder, call: blas_calls.Call, addresses: Given, sizes: dict[int, Value]) -> None:
     """Emit one call; ``sizes`` are the addresses of the extents that differ from the call's."""
-    letters = [_constant(b, "i8", str(ord(x))) for x in call.letters]
-    extents = [sizes.get(k) or _constant(b, "i32", str(n)) for k, n in enumerate(call.sizes)]
-    leading = [_constant(b, "i32", str(n)) for n in call.leading]
+    letters = [module_constant(b, "i8", str(ord(x))) for x in call.letters]
+    extents = [sizes.get(k) or module_constant(b, "i32", str(n)) for k, n in enumerate(call.sizes)]
+    leading = [module_constant(b, "i32", str(n)) for n in call.leading]
     actual = [*letters, *extents, addresses.alpha, addresses.first, leading[0], addresses.second, leading[1]]
     actual += [addresses.beta, addresses.out, leading[2]]
     b.do(f"call void {addresses.routine.ref}({', '.join(f'ptr {x.ref}' for x in actual)})")
 
 
-def _item(b: Builder, batch: tuple[int, ...], at: Value) -> list[Value]:
+def item_indices(b: Builder, batch: tuple[int, ...], at: Value) -> list[Value]:
     """The indices of a matrix of a batch, from its number."""
     indices = []
     for n, stride in zip(batch, c_strides(batch), strict=True):
@@ -249,7 +249,7 @@ def _item_addresses(
     def shifted(place: Value, v: View) -> Value:
         for i, n, stride in zip(at, batch, v.strides[:-2], strict=True):
             if n > 1 and stride:
-                place = _shifted(b, place, i * (stride * v.buffer.dtype.itemsize))
+                place = displaced(b, place, i * (stride * v.buffer.dtype.itemsize))
         return place
 
     first, second = shifted(addresses.first, call.first), shifted(addresses.second, call.second)
@@ -260,11 +260,11 @@ def _argument(b: Builder, n: int) -> Value:
     return b.load(b.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR), PTR, 8)
 
 
-def _shifted(b: Builder, base: Value, by: Value) -> Value:
+def displaced(b: Builder, base: Value, by: Value) -> Value:
     return b.emit(f"getelementptr i8, ptr {base.ref}, i64 {by.ref}", PTR)
 
 
-def _constant(b: Builder, type: str, value: str) -> Value:
+def module_constant(b: Builder, type: str, value: str) -> Value:
     """The address of a number in the module."""
     constants = b.functions
     key = f"{type} {value}"
@@ -273,4 +273,12 @@ def _constant(b: Builder, type: str, value: str) -> Value:
     return Value(b, name, PTR)
 
 
-__all__ = ["Products", "Texts", "is_shared_out"]
+__all__ = [
+    "Products",
+    "Texts",
+    "counted",
+    "displaced",
+    "is_shared_out",
+    "item_indices",
+    "module_constant",
+]

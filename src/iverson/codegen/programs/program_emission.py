@@ -36,20 +36,23 @@ from iverson.codegen.nests.access_checks import plan as plan_of
 from iverson.codegen.nests.nodes import Buffer, Kernel, Loop, Stmt, arguments_of
 from iverson.codegen.nests.phase_cost import cost, is_worth_threads
 from iverson.codegen.nests.print import nameless_text
-from iverson.codegen.programs import blas_calls, product_emission
+from iverson.codegen.programs import blas_calls, product_emission, routine_emission
 from iverson.codegen.programs.buffer_allocation import Arena
 from iverson.codegen.programs.nodes import (
     Branch,
+    Call,
     Nest,
     Product,
     Program,
     Repeat,
     Step,
+    Stop,
     View,
     moving,
     uses,
     walk,
 )
+from iverson.codegen.programs.routines import Failure
 from iverson.codegen.runtime.array_headers import data_offset, flags_offset, items_offset
 from iverson.codegen.runtime.target import Machine
 from iverson.codegen.schedule.parallel_scatter import shared
@@ -70,6 +73,8 @@ _DENSE = 0x1 | 0x100
 FAULT, NOT_DENSE = 1, 2
 #: Or the handler of a signal raised.
 _RAISED = 3
+#: Or a step stopped it: this and the number of the failure.
+FAILED = 16
 #: The words from the arena's address to the routines: it, the record of faults, the team, `iverson_run`, and
 #: the number of threads of a product.
 FURTHER = 5
@@ -78,7 +83,7 @@ FURTHER = 5
 @dataclass(frozen=True)
 class Layout:
     """Contents of the arguments: buffers given as objects, constants, and routines; and faults that nests may
-    report.
+    report, and failures with which steps may stop the program.
 
     nests : each distinct kernel by its text, with its plan and the number of its first place in the record of
     faults. shared_products : whether threads take part in products.
@@ -87,6 +92,7 @@ class Layout:
     objects: tuple[Buffer, ...]
     constants: tuple[Buffer, ...]
     routines: tuple[str, ...]
+    failures: tuple[Failure, ...]
     nests: dict[str, tuple[Kernel, Plan, int]]
     shared_products: bool
 
@@ -114,9 +120,12 @@ def layout(program: Program) -> Layout:
     """The arguments of a program."""
     routines: dict[str, None] = {}
     kernels: dict[str, Kernel] = {}
+    failures: dict[Failure, None] = {}
     for s in walk(program.steps):
         if isinstance(s, Product):
             routines[blas_calls.routine(s.out.buffer.dtype)] = None
+        elif isinstance(s, Stop):
+            failures[s.failure] = None
         elif isinstance(s, Nest):
             kernels.setdefault(nameless_text(s.kernel), s.kernel)
     plans = [plan_of(k, careful=True) for k in kernels.values()]
@@ -126,7 +135,7 @@ def layout(program: Program) -> Layout:
         isinstance(s, Product) and product_emission.is_shared_out(s) for s in walk(program.steps)
     )
     objects = *program.of("in", "inout"), *program.of("out")
-    return Layout(objects, program.of("const"), tuple(routines), nests, shared_products)
+    return Layout(objects, program.of("const"), tuple(routines), tuple(failures), nests, shared_products)
 
 
 def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
@@ -323,6 +332,10 @@ class _Emitter:
                 self.products.step(s)
             elif isinstance(s, Repeat):
                 self.repeat(s)
+            elif isinstance(s, Call):
+                routine_emission.emit(self.b, s, self.pointer)
+            elif isinstance(s, Stop):
+                self.stop(s)
             else:
                 self.branch(s)
 
@@ -372,6 +385,11 @@ class _Emitter:
         for k in range(count):
             any_of = any_of | b.load(self._shifted(faults, 16 * k), I64, 8)
         with b.leaving(any_of.ne(0), f"i64 {FAULT}"):
+            pass
+
+    def stop(self, s: Stop) -> None:
+        code = FAILED + self.contents.failures.index(s.failure)
+        with self.b.leaving(self.scalar(s.condition), f"i64 {code}"):
             pass
 
     def branch(self, s: Branch) -> None:
@@ -460,4 +478,4 @@ class _Emitter:
         return self.b.call("llvm.readcyclecounter", I64, (), pure=False)
 
 
-__all__ = ["ENTRY_NAME", "NOT_DENSE", "Layout", "emit", "layout"]
+__all__ = ["ENTRY_NAME", "FAILED", "NOT_DENSE", "Layout", "emit", "layout"]

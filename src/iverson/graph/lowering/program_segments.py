@@ -22,7 +22,13 @@ from iverson.graph.ir.operations import mended
 from iverson.graph.lowering import control_flow_steps
 from iverson.graph.lowering.copy_elision import Assembly, Part, assemblies
 from iverson.graph.lowering.rematerialisation import recompute
-from iverson.graph.native import indexed_writes, recurrence_loops, sort_loops, sparse_row_products
+from iverson.graph.native import (
+    indexed_writes,
+    library_calls,
+    recurrence_loops,
+    sort_loops,
+    sparse_row_products,
+)
 from iverson.graph.native.buffers import Memory, Times, filled
 from iverson.graph.native.equation_expressions import is_expression
 from iverson.graph.native.expression_fusion import Temp, group_steps
@@ -168,6 +174,7 @@ class Segment:
             "mended": self.mended,
             "recurrence": self.recurrence,
             "order": self.order,
+            "call": self.call,
             "write": self.write,
             "rows": self.rows,
             "block": self.block,
@@ -347,6 +354,12 @@ class Segment:
     def order(self, e: Equation) -> None:
         operands = [self.view_of(x) for x in e.operands]
         self.steps += sort_loops.steps(e, operands, self.made(e.results[0]), self.memory)
+
+    # --- routines of libraries --------------------------------------------------------------------
+
+    def call(self, e: Equation) -> None:
+        operands = [self.view_of(x) for x in e.operands]
+        self.steps += library_calls.steps(e, operands, [self.made(v) for v in e.results], self.memory)
 
     # --- writes -----------------------------------------------------------------------------------
 
