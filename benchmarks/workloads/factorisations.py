@@ -83,7 +83,7 @@ def kalman(xp: Any, p: Any) -> Any:
             covariance = covariance + gain @ (after_spread - spread) @ gain.T
             return (mean, covariance), (mean, covariance)
 
-        scan, n = scan_of(xp), f.shape[0]
+        scan = scan_of(xp)
         start = 0 * f[0], f @ f.T + q
         last, (means, covariances, predictions, spreads) = scan(forward, start, y)
         steps = (means[:-1], covariances[:-1], predictions[1:], spreads[1:])

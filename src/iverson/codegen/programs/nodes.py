@@ -21,9 +21,9 @@ Grammar
                                                       out = alpha * left @ right + beta * out, by BLAS
               | Repeat(var, trips, body, swaps, when) while var < trips and when: body; exchange the swaps
               | Branch(condition, then, other)        then if the condition is not 0, else other
-            | Call(routine, views, status)          a routine of a library, for each item of a batch; status = 0
-                                                    if it did not fail
-            | Stop(condition, failure)              if the condition is not 0, leave the program: an error
+            | Call(routine, views, status)          a routine of a library, for each item of a batch;
+                                                    status = 0 if it did not fail
+            | Stop(condition, failure)              if the condition is not 0, end the program: an error
 
     view    ::= View(buffer, shape, strides, offset, moves)
                                                       its entry i is that of the buffer at

@@ -1,7 +1,7 @@
 """Routines of libraries that a program calls on views: loops of NumPy's universal functions, LAPACK, sorts.
 
-A routine says which core axes each operand has (a letter for each extent, as in NumPy's signatures) and how it
-is called. What a program does with them is in `nodes`; `routine_emission` writes the calls.
+A routine says which core axes each operand has (a letter for each extent, as in NumPy's signatures) and how
+it is called. What a program does with them is in `nodes`; `routine_emission` writes the calls.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from iverson.codegen.programs.nodes import (
     Program,
     Repeat,
     Step,
-    Stop,
     View,
     extents,
     reads_and_writes,
@@ -111,7 +110,7 @@ class _Verifier:
             scope.initialized |= inner.initialized
 
     def leaf(self, s: Leaf, scope: _Scope) -> None:
-        """Check a step without steps inside: its views, that what it reads was written, and that no write overlaps."""
+        """Check a step without steps inside: its views, that what it reads was written, and that writes do not overlap."""
         if isinstance(s, Nest):
             self.nest(s)
         elif isinstance(s, Product):

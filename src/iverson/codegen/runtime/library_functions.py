@@ -1,8 +1,8 @@
 """Functions of NumPy and SciPy that machine code calls, by symbols to which `address` gives addresses.
 
 SciPy hands out pointers to LAPACK and BLAS for this purpose (`scipy.linalg.cython_lapack`, `cython_blas`).
-NumPy's C API, whose tables are stable within a major version, has the sorts of each dtype and the floating-point
-status by which its linear algebra tells that it failed. All of them run without the GIL.
+NumPy's C API, whose tables are stable within a major version, has the sorts of each dtype and the
+floating-point status by which its linear algebra tells that it failed. All of them run without the GIL.
 """
 
 from __future__ import annotations

@@ -3,20 +3,20 @@
     %x = solve(%a, %b)   ->   x, status = linalg.solve(a, b); stop if status: "Singular matrix"
 
 The routines are loops of NumPy's universal functions, on views with any strides, so results are those of the
-op's own kernel; and triangular solves of BLAS. What a kernel does before and after (the Hermitian part, a test
-for inf and nan, the triangle R) is a nest here.
+op's own kernel; and triangular solves of BLAS. What a kernel does before and after (the Hermitian part, a
+test for inf and nan, the triangle R) is a nest here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import prod, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
-from iverson.codegen.nests.nodes import BOOL, Load, Var
+from iverson.codegen.nests.nodes import BOOL, Load
 from iverson.codegen.nests.task import Task
 from iverson.codegen.programs import View, step_builders
 from iverson.codegen.programs.nodes import Call, Step, Stop
@@ -25,8 +25,8 @@ from iverson.codegen.runtime import library_functions
 from iverson.codegen.schedule.exact_walks import boxed
 from iverson.core import dtypes
 from iverson.core.protocols import DType
-from iverson.expr.build import as_expr, cast, const
-from iverson.expr.nodes import Apply, Cast, Const, Expr, Select
+from iverson.expr.build import cast, const
+from iverson.expr.nodes import Apply, Expr, Select
 from iverson.graph.ir.nodes import Equation, Value
 from iverson.graph.native.buffers import Memory
 
@@ -158,7 +158,7 @@ def _solve(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None
     )
 
 
-def _plain(name: str, cores: str, got: str = "", *, real: bool = False) -> Callable[..., None]:
+def _plain(name: str, cores: str, got: str = "") -> Callable[..., None]:
     """Steps of an op that is one universal function of a matrix.
 
     got : what its failure says; empty if it has none.
