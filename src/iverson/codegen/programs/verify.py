@@ -110,7 +110,10 @@ class _Verifier:
             scope.initialized |= inner.initialized
 
     def leaf(self, s: Leaf, scope: _Scope) -> None:
-        """Check a step without steps inside: its views, that what it reads was written, and that writes do not overlap."""
+        """Check a step without steps inside.
+
+        Its views lie inside, what it reads was written, and its writes do not overlap.
+        """
         if isinstance(s, Nest):
             self.nest(s)
         elif isinstance(s, Product):

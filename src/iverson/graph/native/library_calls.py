@@ -81,6 +81,10 @@ class Calls:
             return x
         return self.nest(self.temp(dtype, x.shape), lambda _, x: cast(x, dtype), x=x)
 
+    def in_order(self, x: View) -> View:
+        """The view itself, or that of a copy whose entries lie in C order."""
+        return x if x.contiguous else self.nest(self.temp(x, x.shape), lambda _, x: x, x=x)
+
     def anywhere(self, shape: tuple[int, ...], condition: Callable[..., Expr], **views: View) -> View:
         """View of a flag: whether a condition holds for an entry of the views."""
         out, over = self.memory.temp(BOOL, ()), step_builders.axes(shape)
@@ -254,6 +258,47 @@ def _rounded(x: Expr, out: View) -> Expr:
     return cast(x, out.buffer.dtype)
 
 
+def _diagonal_zero(calls: Calls, a: View, failure: Failure) -> None:
+    """Stop if a diagonal entry of a matrix is 0."""
+    *batch, n, _ = a.shape
+    diagonal = replace(a, shape=(*batch, n), strides=(*a.strides[:-2], a.strides[-2] + a.strides[-1]))
+    zero = const(0, a.buffer.dtype)
+    flag = calls.anywhere(diagonal.shape, lambda d: Apply("equal", (d, zero), BOOL), d=diagonal)
+    calls.steps.append(Stop(flag, failure))
+
+
+def _getrf(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
+    """Factors of a matrix in their place, by columns."""
+    (a,), (factors, pivots) = operands, outs
+    calls.nest(factors, lambda _, x: cast(x, factors.buffer.dtype), x=a.transposed)
+    n, info = factors.shape[-1], calls.temp(STATUS, factors.shape[:-2])
+    symbol = library_functions.lapack(BLAS[factors.buffer.dtype.name] + "getrf")
+    arguments = (n, n, Reference(0), n, Reference(1), Reference(2))
+    routine = Function(symbol, arguments, ("mm", "m", ""), ("inout", "out", "out"))
+    calls.steps.append(Call(routine, (factors, pivots, info)))
+
+
+def _getrs(calls: Calls, operands: Sequence[View], outs: Sequence[View], *, adjoint: bool) -> None:
+    """Solution by columns: for one column, in the place of the result."""
+    (_, b, factors, pivots), (x,) = operands, outs
+    dtype, (*batch, n, columns) = x.buffer.dtype, x.shape
+    _diagonal_zero(calls, factors, Failure("solve", "a", "Singular matrix", DECOMPOSES))
+    factors, pivots = calls.in_order(factors), calls.in_order(pivots)
+    if columns == 1:
+        by_columns = replace(x.transposed, strides=(*x.strides[:-2], n, 1))
+    else:
+        by_columns = calls.temp(dtype, (*batch, columns, n))
+    calls.nest(by_columns.transposed, lambda _, x: cast(x, dtype), x=b)
+    letter, info = "C" if adjoint else "N", calls.temp(STATUS, tuple(batch))
+    places = (Reference(0), n, Reference(1), Reference(2), n, Reference(3))
+    symbol = library_functions.lapack(BLAS[dtype.name] + "getrs")
+    roles = ("in", "in", "inout", "out")
+    routine = Function(symbol, (letter, n, columns, *places), ("mm", "m", "nm", ""), roles)
+    calls.steps.append(Call(routine, (factors, pivots, by_columns, info)))
+    if columns > 1:
+        calls.steps.append(step_builders.copy(x, by_columns.transposed))
+
+
 def _solve_triangular(
     calls: Calls, operands: Sequence[View], outs: Sequence[View], *, lower: bool, check: bool
 ) -> None:
@@ -266,12 +311,8 @@ def _solve_triangular(
     dtype, (*batch, n, columns) = x.buffer.dtype, x.shape
     a, b = calls.in_dtype(a, dtype), calls.in_dtype(b, dtype)
     if check:
-        diagonal = replace(a, shape=(*batch, n), strides=(*a.strides[:-2], a.strides[-2] + a.strides[-1]))
-        flag = calls.anywhere(
-            diagonal.shape, lambda d: Apply("equal", (d, const(0, dtype)), BOOL), d=diagonal
-        )
         failure = Failure("solve_triangular", "a", "0 on the diagonal", "a matrix that is not singular")
-        calls.steps.append(Stop(flag, failure))
+        _diagonal_zero(calls, a, failure)
     by_rows = _in_order(a)
     if not by_rows and not _in_order(a.transposed):
         a, by_rows = calls.nest(calls.temp(dtype, a.shape), lambda _, x: x, x=a), True
@@ -369,6 +410,8 @@ CALLS: dict[str, Callable[..., None]] = {
     "svdvals": _singular("svdvals", "svd", "mn->p"),
     "qr": _qr,
     "qr_complete": _qr,
+    "getrf": _getrf,
+    "getrs": _getrs,
     "solve_triangular": _solve_triangular,
     "fftn": _complex_transform("fft", "n,->m", inverse=False),
     "ifftn": _complex_transform("ifft", "m,->n", inverse=True),
