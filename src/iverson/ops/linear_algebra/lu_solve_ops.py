@@ -1,7 +1,7 @@
 """Solves with one matrix factored once: LAPACK's getrf and getrs, as loops need them.
 
 A loop whose steps solve with one matrix factors it before the first (`iverson.graph.control.bodies`). The
-factors are a means: derivatives are those of the solve in its matrix and right-hand side, by the same factors.
+factors are a means: derivatives are those of the solve in its matrix and right-hand side.
 """
 
 from __future__ import annotations
