@@ -88,8 +88,6 @@ def _svdvals(rows: int, columns: int) -> Fraction:
 FACTORISATIONS: dict[str, Callable[..., Fraction | int]] = {
     "solve": _solve,
     "solve_triangular": lambda n, _, __, columns: _ratio(n**2 * columns, 2),
-    "getrf": _lu,
-    "getrs": lambda n, _, __, columns, *___: n**2 * columns,
     "inv": lambda n, _: n**3,
     "det": _lu,
     "slogdet": _lu,

@@ -15,11 +15,10 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.counting import checks
 from iverson.core.dispatch import Handle, is_tracked, make_handle, value_of
-from iverson.core.entries import FULL, Box, Stored
+from iverson.core.entries import FULL, Box
 from iverson.core.op import Op
 from iverson.core.protocols import LayoutValue, Shaped
 from iverson.core.python import locks
-from iverson.core.table import TABLE
 from iverson.graph.calls.compiled_ops import Compiled
 from iverson.graph.derivatives.differentiation import Capture, Recorded
 from iverson.graph.ir.derivative_interface import Crossing
@@ -145,14 +144,11 @@ def hoisted(body: Graph, count: int) -> tuple[Graph, Graph] | None:
           %2 = matrix_transpose(%0)           %2 = ...
           %3 = matmul(%1, %2)          ->     return (%2)           %3 = matmul(%1, %2)
           return (%3)                                               return (%3)
-
-    Of a solve with a matrix that all steps share, the factorisation is one (`factored_once`).
     """
     loop_constants = {*body.inputs[:count], *(v for v, _ in body.constants)}
     before: list[Equation] = []
     remaining: list[Equation] = []
-    equations = (e for solve in body.equations for e in factored_once(solve, loop_constants))
-    for equation in equations:
+    for equation in body.equations:
         if is_pure(equation) and loop_constants.issuperset(values_of(equation.operands)):
             before.append(equation)
             loop_constants.update(equation.results)
@@ -170,26 +166,6 @@ def hoisted(body: Graph, count: int) -> tuple[Graph, Graph] | None:
     first = Graph(consts, tuple(before), tuple(reads), body.constants)
     inside = Graph((*consts, *reads, *body.inputs[count:]), tuple(remaining), body.outputs, body.constants)
     return first, inside
-
-
-def factored_once(equation: Equation, loop_constants: set[Value]) -> tuple[Equation, ...]:
-    """A solve whose matrix is a constant of a loop, and whose right-hand side is not, as two equations.
-
-    %x = solve(%a, %b)   ->   %f, %p = getrf(%a); %x = getrs[adjoint=False](%a, %b, %f, %p)
-    """
-    if equation.op.name != "solve" or any(type(x) is not Value for x in equation.operands):
-        return (equation,)
-    a, b = equation.operands
-    alike = a.shape[:-1] == b.shape[:-1] and a.dtype == b.dtype == equation.results[0].dtype
-    is_dense = not any(isinstance(x.aval.support, Stored) for x in (a, b))
-    if not alike or not is_dense or a not in loop_constants or b in loop_constants:
-        return (equation,)
-    factors, pivots = (Value(x) for x in TABLE["getrf"].infer(a.aval))
-    operands, where = (a, b, factors, pivots), equation.where
-    return (
-        Equation(TABLE["getrf"], (a,), {}, (factors, pivots), where),
-        Equation(TABLE["getrs"], operands, {"adjoint": False}, equation.results, where),
-    )
 
 
 class Derivatives:

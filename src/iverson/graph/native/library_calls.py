@@ -4,13 +4,14 @@
 
 The routines are loops of NumPy's universal functions, on views with any strides, so results are those of the
 op's own kernel; and triangular solves of BLAS. What a kernel does before and after (the Hermitian part, a
-test for inf and nan, the triangle R) is a nest here.
+test for inf and nan, the triangle R) is a nest here. A loop whose steps solve with the same matrix factors it
+once, before the first step (`factors`, `solution`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -57,6 +58,14 @@ def steps(equation: Equation, operands: Sequence[View], outs: Sequence[View], me
     return calls.steps
 
 
+@dataclass(frozen=True)
+class Factors:
+    """L and U of matrices, by columns in one array, and the exchanges of rows, as LAPACK counts them."""
+
+    lu: View
+    pivots: View
+
+
 class Calls:
     """Steps in the making."""
 
@@ -80,10 +89,6 @@ class Calls:
         if x.buffer.dtype == dtype:
             return x
         return self.nest(self.temp(dtype, x.shape), lambda _, x: cast(x, dtype), x=x)
-
-    def in_order(self, x: View) -> View:
-        """The view itself, or that of a copy whose entries lie in C order."""
-        return x if x.contiguous else self.nest(self.temp(x, x.shape), lambda _, x: x, x=x)
 
     def anywhere(self, shape: tuple[int, ...], condition: Callable[..., Expr], **views: View) -> View:
         """View of a flag: whether a condition holds for an entry of the views."""
@@ -267,36 +272,42 @@ def _diagonal_zero(calls: Calls, a: View, failure: Failure) -> None:
     calls.steps.append(Stop(flag, failure))
 
 
-def _getrf(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
-    """Factors of a matrix in their place, by columns."""
-    (a,), (factors, pivots) = operands, outs
-    calls.nest(factors, lambda _, x: cast(x, factors.buffer.dtype), x=a.transposed)
-    n, info = factors.shape[-1], calls.temp(STATUS, factors.shape[:-2])
-    symbol = library_functions.lapack(BLAS[factors.buffer.dtype.name] + "getrf")
+def factors(a: View, dtype: DType, memory: Memory) -> tuple[list[Step], Factors]:
+    """Steps that factor matrices, for solves in a loop with the same ones, and their factors.
+
+    A singular matrix fails where it is solved with.
+    """
+    calls, batch, n = Calls(memory), a.shape[:-2], a.shape[-1]
+    lu, pivots, info = (
+        calls.temp(d, s) for d, s in ((dtype, a.shape), (STATUS, a.shape[:-1]), (STATUS, batch))
+    )
+    calls.nest(lu, lambda _, x: cast(x, dtype), x=a.transposed)
+    symbol = library_functions.lapack(BLAS[dtype.name] + "getrf")
     arguments = (n, n, Reference(0), n, Reference(1), Reference(2))
     routine = Function(symbol, arguments, ("mm", "m", ""), ("inout", "out", "out"))
-    calls.steps.append(Call(routine, (factors, pivots, info)))
+    calls.steps.append(Call(routine, (lu, pivots, info)))
+    return calls.steps, Factors(lu, pivots)
 
 
-def _getrs(calls: Calls, operands: Sequence[View], outs: Sequence[View], *, adjoint: bool) -> None:
-    """Solution by columns: for one column, in the place of the result."""
-    (_, b, factors, pivots), (x,) = operands, outs
-    dtype, (*batch, n, columns) = x.buffer.dtype, x.shape
-    _diagonal_zero(calls, factors, Failure("solve", "a", "Singular matrix", DECOMPOSES))
-    factors, pivots = calls.in_order(factors), calls.in_order(pivots)
+def solution(by: Factors, b: View, x: View, memory: Memory) -> list[Step]:
+    """Steps of a solve with factored matrices: for one column, in the place of the result."""
+    calls, dtype, (*batch, n, columns) = Calls(memory), x.buffer.dtype, x.shape
+    _diagonal_zero(calls, by.lu, Failure("solve", "a", "Singular matrix", DECOMPOSES))
+    lead = tuple(batch)
+    lu, pivots, b = _spread(by.lu, lead, 2), _spread(by.pivots, lead, 1), _spread(b, lead, 2)
     if columns == 1:
         by_columns = replace(x.transposed, strides=(*x.strides[:-2], n, 1))
     else:
         by_columns = calls.temp(dtype, (*batch, columns, n))
-    calls.nest(by_columns.transposed, lambda _, x: cast(x, dtype), x=b)
-    letter, info = "C" if adjoint else "N", calls.temp(STATUS, tuple(batch))
+    calls.nest(by_columns.transposed, lambda _, b: cast(b, dtype), b=b)
     places = (Reference(0), n, Reference(1), Reference(2), n, Reference(3))
     symbol = library_functions.lapack(BLAS[dtype.name] + "getrs")
     roles = ("in", "in", "inout", "out")
-    routine = Function(symbol, (letter, n, columns, *places), ("mm", "m", "nm", ""), roles)
-    calls.steps.append(Call(routine, (factors, pivots, by_columns, info)))
+    routine = Function(symbol, ("N", n, columns, *places), ("mm", "m", "nm", ""), roles)
+    calls.steps.append(Call(routine, (lu, pivots, by_columns, calls.temp(STATUS, lead))))
     if columns > 1:
         calls.steps.append(step_builders.copy(x, by_columns.transposed))
+    return calls.steps
 
 
 def _solve_triangular(
@@ -410,8 +421,6 @@ CALLS: dict[str, Callable[..., None]] = {
     "svdvals": _singular("svdvals", "svd", "mn->p"),
     "qr": _qr,
     "qr_complete": _qr,
-    "getrf": _getrf,
-    "getrs": _getrs,
     "solve_triangular": _solve_triangular,
     "fftn": _complex_transform("fft", "n,->m", inverse=False),
     "ifftn": _complex_transform("ifft", "m,->n", inverse=True),
@@ -419,4 +428,4 @@ CALLS: dict[str, Callable[..., None]] = {
     "irfft": _irfft,
 }
 
-__all__ = ["CALLS", "is_call", "steps"]
+__all__ = ["CALLS", "Factors", "factors", "is_call", "solution", "steps"]

@@ -6,7 +6,6 @@ Import rule: in `ops` it imports `rules` alone; its modules have no import cycle
 - `kronecker_ops`: the Kronecker product.
 - `decomposition_ops`: solve, inverse, determinant, Cholesky, eigh, SVD, QR.
 - `lu_ops`: LU with partial pivoting.
-- `lu_solve_ops`: solves with one matrix, factored once, in loops.
 - `triangular_ops`: solves with triangular matrices.
 - `toeplitz_ops`: solves with Toeplitz matrices.
 - `spectral_ops`: full bases, pseudoinverse, general eigenproblem, eigenvalues and singular values alone.
