@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from iverson.core.protocols import DType
 from iverson.expr.build import cast, const
 from iverson.expr.nodes import Apply, Expr, Select
 from iverson.graph.ir.nodes import Equation, Value
+from iverson.graph.native import small_matrices
 from iverson.graph.native.buffers import Memory
 
 #: BLAS's and NumPy's letters.
@@ -143,8 +144,8 @@ def _spread(v: View, batch: tuple[int, ...], rank: int) -> View:
     return replace(v, shape=(*batch, *v.shape[lead:]), strides=(*steps, *v.strides[lead:]))
 
 
-def _symmetrized(calls: Calls, x: View, dtype: DType) -> View:
-    """(x + x^H) / 2, in ``dtype``."""
+def _symmetrized(calls: Calls, x: View, dtype: DType, out: View | None = None) -> View:
+    """(x + x^H) / 2, in ``dtype``, in ``out`` or a new temporary."""
     x = calls.in_dtype(x, dtype)
     half = const(0.5, dtypes.real_of(dtype))
 
@@ -152,7 +153,7 @@ def _symmetrized(calls: Calls, x: View, dtype: DType) -> View:
         other = Apply("conj", (y,), dtype) if dtype.kind == "c" else y
         return Apply("multiply", (cast(half, dtype), Apply("add", (x, other), dtype)), dtype)
 
-    return calls.nest(calls.temp(dtype, x.shape), value, x=x, y=x.transposed)
+    return calls.nest(out or calls.temp(dtype, x.shape), value, x=x, y=x.transposed)
 
 
 # --- solves and decompositions ----------------------------------------------------------------------
@@ -182,9 +183,104 @@ def _plain(name: str, cores: str, got: str = "") -> Callable[..., None]:
 
 def _cholesky(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
     (y,) = outs
-    x = _symmetrized(calls, operands[0], y.buffer.dtype)
+    *batch, _, n = y.shape
     failure = Failure("cholesky", "x", "Matrix is not positive definite", DECOMPOSES)
+    if small_matrices.is_small(n, batch, y.buffer.dtype):
+        _small_cholesky(calls, operands[0], y, failure)
+        return
+    x = _symmetrized(calls, operands[0], y.buffer.dtype)
     calls.loop("linalg", "cholesky_lo", "mm->mm", (x, y), failure)
+
+
+class Small:
+    """A batch of small matrices in the lanes of nests, on its way from an operand to a result."""
+
+    def __init__(self, calls: Calls, x: View, dtype: DType, batch: Sequence[int]) -> None:
+        self.calls, self.batch = calls, tuple(batch)
+        self.count, (rows, columns) = prod(batch), x.shape[-2:]
+        self.lanes = calls.temp(dtype, (rows, columns, self.count))
+        self.matrices = small_matrices.in_lanes(self.lanes, batch, rows, columns)
+
+    def taken(self, x: View) -> Small:
+        """Add the copy of an operand to the lanes."""
+        dtype = self.lanes.buffer.dtype
+        self.calls.nest(self.matrices, lambda _, x: cast(x, dtype), x=_spread(x, self.batch, 2))
+        return self
+
+    @property
+    def diagonal(self) -> View:
+        n = self.lanes.shape[0]
+        return replace(self.lanes, shape=(n, self.count), strides=((n + 1) * self.count, 1))
+
+    def stop(self, condition: Callable[[Expr], Expr], failure: Failure) -> None:
+        """Stop if a condition holds for an entry of a diagonal."""
+        flag = self.calls.anywhere(self.diagonal.shape, condition, d=self.diagonal)
+        self.calls.steps.append(Stop(flag, failure))
+
+
+def _small_cholesky(calls: Calls, x: View, y: View, failure: Failure) -> None:
+    zero = const(0.0, y.buffer.dtype)
+    small = Small(calls, y, y.buffer.dtype, y.shape[:-2])
+    _symmetrized(calls, x, y.buffer.dtype, small.matrices)
+    calls.steps.append(small_matrices.cholesky(small.lanes))
+    small.stop(lambda d: _not(Apply("greater", (d, zero), BOOL)), failure)
+
+    def triangle(at: Any, t: Expr) -> Expr:
+        return Select(Apply("less_equal", (at[-1], at[-2]), BOOL), t, zero)
+
+    calls.nest(y, triangle, t=small.matrices)
+
+
+def _small_solve(calls: Calls, a: View, b: View | None, x: View, failure: Failure) -> None:
+    """Solutions with small matrices; their inverses where there is no ``b``."""
+    dtype, batch, n = x.buffer.dtype, x.shape[:-2], x.shape[-2]
+    matrices, sides = Small(calls, a, dtype, batch).taken(a), Small(calls, x, dtype, batch)
+    if b is None:
+        one, zero = const(1, dtype), const(0, dtype)
+        unit = lambda at: Select(Apply("equal", (at[-1], at[-2]), BOOL), one, zero)
+        calls.nest(sides.matrices, unit)
+    else:
+        sides.taken(b)
+    row = calls.temp(dtype, (1, n + x.shape[-1], matrices.count))
+    calls.steps.append(small_matrices.elimination(matrices.lanes, sides.lanes, row))
+    matrices.stop(lambda d: Apply("equal", (d, const(0, dtype)), BOOL), failure)
+    calls.steps.append(small_matrices.substitution(matrices.lanes, sides.lanes, lower=False))
+    calls.nest(x, lambda _, t: t, t=sides.matrices)
+
+
+def _small_triangular(calls: Calls, a: View, b: View, x: View, *, lower: bool) -> None:
+    dtype, batch = x.buffer.dtype, x.shape[:-2]
+    matrices, sides = Small(calls, a, dtype, batch).taken(a), Small(calls, x, dtype, batch).taken(b)
+    calls.steps.append(small_matrices.substitution(matrices.lanes, sides.lanes, lower=lower))
+    calls.nest(x, lambda _, t: t, t=sides.matrices)
+
+
+def _small_pivots(calls: Calls, a: View, sign: View) -> View:
+    """Pivots of an elimination, of shape (extent, batch); ``sign`` gets the signs of the permutations."""
+    dtype = sign.buffer.dtype
+    matrices = Small(calls, a, dtype, a.shape[:-2]).taken(a)
+    row = calls.temp(dtype, (1, a.shape[-1], matrices.count))
+    calls.steps.append(small_matrices.elimination(matrices.lanes, None, row, sign))
+    return matrices.diagonal
+
+
+def _det(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
+    (a,), (y,) = operands, outs
+    if not small_matrices.is_small(a.shape[-1], a.shape[:-2], y.buffer.dtype):
+        _plain("det", "mm->")(calls, operands, outs)
+        return
+    out = replace(y, shape=(1, 1, prod(y.shape)), strides=(0, 0, 1))
+    pivots = _small_pivots(calls, a, out)
+    calls.steps.append(small_matrices.multiplied(pivots, out))
+
+
+def _inv(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
+    (a,), (y,) = operands, outs
+    failure = Failure("inv", "x", "Singular matrix", DECOMPOSES)
+    if small_matrices.is_small(a.shape[-1], a.shape[:-2], y.buffer.dtype):
+        _small_solve(calls, a, None, y, failure)
+    else:
+        _plain("inv", "mm->mm", failure.got)(calls, operands, outs)
 
 
 def _hermitian(name: str, routine: str, cores: str) -> Callable[..., None]:
@@ -324,6 +420,9 @@ def _solve_triangular(
     if check:
         failure = Failure("solve_triangular", "a", "0 on the diagonal", "a matrix that is not singular")
         _diagonal_zero(calls, a, failure)
+    if small_matrices.is_small(max(n, columns), batch, dtype):
+        _small_triangular(calls, a, b, x, lower=lower)
+        return
     by_rows = _in_order(a)
     if not by_rows and not _in_order(a.transposed):
         a, by_rows = calls.nest(calls.temp(dtype, a.shape), lambda _, x: x, x=a), True
@@ -410,8 +509,8 @@ def _irfft(
 
 CALLS: dict[str, Callable[..., None]] = {
     "solve": _solve,
-    "inv": _plain("inv", "mm->mm", "Singular matrix"),
-    "det": _plain("det", "mm->"),
+    "inv": _inv,
+    "det": _det,
     "slogdet": _plain("slogdet", "mm->,"),
     "cholesky": _cholesky,
     "eigh": _hermitian("eigh", "eigh_lo", "mm->m,mm"),
