@@ -162,10 +162,12 @@ def _symmetrized(calls: Calls, x: View, dtype: DType, out: View | None = None) -
 def _solve(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
     (x,) = outs
     batch, dtype = x.shape[:-2], x.buffer.dtype
+    failure = Failure("solve", "a", "Singular matrix", DECOMPOSES)
+    if small_matrices.is_small(max(x.shape[-2:]), batch, dtype):
+        _small_solve(calls, *operands, x, failure)
+        return
     a, b = (_spread(calls.in_dtype(v, dtype), batch, 2) for v in operands)
-    calls.loop(
-        "linalg", "solve", "mm,mn->mn", (a, b, x), Failure("solve", "a", "Singular matrix", DECOMPOSES)
-    )
+    calls.loop("linalg", "solve", "mm,mn->mn", (a, b, x), failure)
 
 
 def _plain(name: str, cores: str, got: str = "") -> Callable[..., None]:
@@ -420,7 +422,7 @@ def _solve_triangular(
     if check:
         failure = Failure("solve_triangular", "a", "0 on the diagonal", "a matrix that is not singular")
         _diagonal_zero(calls, a, failure)
-    if small_matrices.is_small(max(n, columns), batch, dtype):
+    if small_matrices.is_small(max(n, columns), batch, dtype, small_matrices.SMALL_TRIANGLE):
         _small_triangular(calls, a, b, x, lower=lower)
         return
     by_rows = _in_order(a)
