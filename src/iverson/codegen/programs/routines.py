@@ -77,7 +77,7 @@ class Function:
             arguments: list[Any] = []
             for x in self.arguments:
                 if isinstance(x, Reference):
-                    arguments.append(ctypes.c_void_p(arrays[x.number][k].ctypes.data))
+                    arguments.append(ctypes.c_void_p(arrays[x.number][(*k, ...)].ctypes.data))
                 elif isinstance(x, str):
                     arguments.append(ctypes.c_char_p(x.encode()))
                 elif self.by_reference:

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 _SYMBOL = re.compile(rb"iverson\.(lapack|blas|sort|argsort|status)\.(\w+)")
+#: Whether the offsets below are those of NumPy's tables: its ABI fixes them for version 2.
+HAS_TABLES = np.__version__.startswith("2.")
 #: Positions in NumPy's tables: functions of a descriptor; those that clear and read the status.
 _FUNCTIONS_OF, _STATUS = 365, {"clear": 27, "read": 28}
 #: Words before the sorts in ``PyArray_ArrFuncs``, and the kinds of sorts in their order there.
@@ -105,6 +107,7 @@ def scipy_module(name: str) -> Any:
 
 __all__ = [
     "CLEAR",
+    "HAS_TABLES",
     "INVALID",
     "READ",
     "SORTS",

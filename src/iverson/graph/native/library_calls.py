@@ -16,6 +16,7 @@ from math import prod, sqrt
 from typing import Any
 
 import numpy as np
+from numpy.linalg import _umath_linalg
 
 from iverson.codegen.nests.nodes import BOOL, Load
 from iverson.codegen.nests.task import Task
@@ -36,12 +37,22 @@ from iverson.graph.native.buffers import Memory
 BLAS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 NUMPY = {"float32": "f", "float64": "d", "complex64": "F", "complex128": "D"}
 STATUS = np.dtype(np.int32)
+#: Routines that earlier versions of NumPy have under other names.
+NEW_ROUTINES = {
+    "svd": "svd_s",
+    "svd_full": "svd_f",
+    "svdvals": "svd",
+    "qr": "qr_r_raw",
+    "qr_complete": "qr_r_raw",
+}
 DECOMPOSES, FINITE = "a matrix it can decompose", "finite entries"
 
 
 def is_call(equation: Equation) -> bool:
     """True if an equation is one of `CALLS`, of values with entries and in a dtype that LAPACK has."""
-    if equation.op.name not in CALLS:
+    if equation.op.name not in CALLS or not library_functions.HAS_TABLES:
+        return False
+    if not hasattr(_umath_linalg, NEW_ROUTINES.get(equation.op.name, "solve")):
         return False
     values = [*equation.operands, *equation.results]
     if any(type(v) is not Value or 0 in v.shape for v in values):

@@ -53,6 +53,8 @@ def is_order(equation: Equation) -> bool:
     values = [*equation.operands, *equation.results]
     if any(type(v) is not Value or 0 in v.shape for v in values):
         return False
+    if equation.op.name in ("argsort", "argtop", "sort") and not library_functions.HAS_TABLES:
+        return False
     is_complex = any(v.dtype.kind == "c" for v in values)
     return equation.op.name in (COMPLEX_ORDERS if is_complex else ORDERS)
 
