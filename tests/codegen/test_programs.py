@@ -423,8 +423,8 @@ def test_the_text_of_a_program_is_its_structure(data: Any) -> None:
 
 def code_text(program: Program) -> str:
     """The text that the machine code of a program is kept by."""
-    nests = program_emission.layout(program).nests
-    return launches_text(launches(program, arena(program), nests), program.buffers)
+    layout = program_emission.layout(program)
+    return launches_text(launches(program, arena(program), layout.nests, layout.failures), program.buffers)
 
 
 def renamed(program: Program) -> Program:

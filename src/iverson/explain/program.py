@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
-from iverson.codegen.programs.nodes import Branch, Nest, Product, Repeat, Step
+from iverson.codegen.programs.nodes import Branch, Call, Nest, Product, Repeat, Step, Stop
 from iverson.core.counting.notes import Called
 from iverson.core.dispatch import is_tracked
 from iverson.core.dtypes import is_inexact
@@ -20,7 +20,14 @@ from iverson.graph.ir.pattern_binding import symbol_of
 from iverson.graph.lowering.graph_lowering import Native
 from iverson.graph.passes import simplified
 
-_WORDS = {Nest: "nests", Product: "products", Repeat: "loops", Branch: "branches"}
+_WORDS = {
+    Nest: "nests",
+    Product: "products",
+    Repeat: "loops",
+    Branch: "branches",
+    Call: "routines",
+    Stop: "checks",
+}
 
 
 def steps_of(graph: Graph, depth: int = 0) -> tuple[ProgramStep, ...]:

@@ -14,12 +14,10 @@ from iverson.array_api.conventions.operands import as_inexact, as_operand, as_pl
 from iverson.array_api.entries.indexing import take_along_axis
 from iverson.array_api.reduction.reductions import entry_count
 from iverson.core import dtypes
-from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
+from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, zero_filled
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.inputs.arguments import checked
-from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
-from iverson.layouts import is_strided
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -375,41 +373,14 @@ def _chosen(x: Array, places: slice, axis: int, descending: bool) -> TopK:
     """Entries at ``places`` of the order along ``axis``, and their positions; only the needed part is sorted
     if it is short.
     """
-    indices: Any = None
-    if is_strided(value_of(x, None)) and 0 < _FEW * places.stop <= x.shape[axis]:
-        indices = _first_of_order(F.to_numpy(x), places, axis, descending)
-    if indices is None:
-        order = F.argsort(x, axis=axis, descending=descending, stable=True)
-        key = tuple(places if k == axis else slice(0, n, 1) for k, n in enumerate(x.shape))
-        indices = F.index_basic(order, key=key)
+    if 0 < _FEW * places.stop <= x.shape[axis]:
+        order = F.argtop(x, axis=axis, count=places.stop, descending=descending)
     else:
-        indices = as_operand(indices, "topk")
+        order = F.argsort(x, axis=axis, descending=descending, stable=True)
+    key = tuple(places if k == axis else slice(0, n, 1) for k, n in enumerate(order.shape))
+    indices = F.index_basic(order, key=key)
     # An order names entries that exist: which they are need not be asked.
     return TopK(take_along_axis(zero_filled(x), indices, axis=axis), indices)
-
-
-def _first_of_order(x: NDArray, places: slice, axis: int, descending: bool) -> Any:
-    """Positions of the entries at ``places`` of a stable order along an axis, found without sorting
-    everything.
-
-    The result is None if x has a nan or a dtype that is not NumPy's.
-    """
-    lines = np.moveaxis(x, axis, -1)
-    if lines.dtype.kind not in "biuf" or (lines.dtype.kind == "f" and np.isnan(lines).any()):
-        return None
-    if descending:
-        lines = -lines if lines.dtype.kind == "f" else ~lines
-    count = places.stop
-    last = np.partition(lines, count - 1, axis=-1)[..., count - 1 : count]
-    mask = lines <= last
-    if np.count_nonzero(mask) > last.size * count:  # of equal entries the first
-        before, ties = lines < last, lines == last
-        missing = count - np.count_nonzero(before, axis=-1, keepdims=True)
-        mask = before | (ties & (np.cumsum(ties, axis=-1) <= missing))
-    shape = (*lines.shape[:-1], count)
-    at = np.nonzero(mask)[-1].reshape(shape)
-    order = np.argsort(lines[mask].reshape(shape), axis=-1, stable=True)[..., places]
-    return np.moveaxis(np.take_along_axis(at, order, axis=-1), -1, axis)
 
 
 @method

@@ -547,6 +547,24 @@ def _square(b: Builder, x: Pair) -> Value:
     return b.pair(x.re * x.re - x.im * x.im, x.re * x.im + x.im * x.re)
 
 
+def _exp_of_complex(b: Builder, x: Pair) -> Value:
+    """e^x (cos y + i sin y), in lanes; NumPy's values where a part is inf or nan.
+
+    Of a large x, e^x is two factors, as the result may be finite where e^x is not.
+    """
+    single = x.type.elem == "complex64"
+    large = b.intrinsic("fabs", x.re) > (80.0 if single else 700.0)
+    first = _vector("exp")(b, b.select(large, x.re * 0.5, x.re))
+    second = b.select(large, first, b.const(1.0, x.re.type))
+    zero, infinity = b.const(0.0, x.re.type), b.const(math.inf, x.re.type)
+    re = _vector("cos")(b, x.im) * first * second
+    im = b.select(x.im.eq(0.0), x.im, _vector("sin")(b, x.im) * first * second)
+    undirected = _FLOAT["isfinite"](b, x.im) ^ True
+    vanishing, growing = x.re.eq(-math.inf) & undirected, x.re.eq(math.inf) & undirected
+    re = b.select(vanishing, zero, b.select(growing, infinity, re))
+    return b.pair(re, b.select(vanishing, zero, im))
+
+
 def _expm1_of_complex(b: Builder, x: Pair) -> Value:
     """NumPy's expm1; e^x - 1 for numbers that are not finite."""
     y, e = _numpy("expm1")(b, x), _numpy("exp")(b, x)
@@ -633,6 +651,7 @@ _COMPLEX: dict[str, _Complex] = {
     "isinf": _either("isinf"),
     "isfinite": lambda b, x: _FLOAT["isfinite"](b, x.re) & _FLOAT["isfinite"](b, x.im),
     "rsqrt": lambda b, x: _quotient(b, b.const(1.0, x.type), _numpy("sqrt")(b, x)),
+    "exp": _exp_of_complex,
     "exp2": _exp2_of_complex,
     "expm1": _expm1_of_complex,
     "pow": _numpy("power"),
@@ -642,7 +661,7 @@ _COMPLEX: dict[str, _Complex] = {
     "tanh": _tanh_of_complex,
     **{
         name: _numpy(name)
-        for name in ("cos", "cosh", "exp", "log", "log10", "log1p", "log2", "sin", "sinh", "sqrt", "tan")
+        for name in ("cos", "cosh", "log", "log10", "log1p", "log2", "sin", "sinh", "sqrt", "tan")
     },
     **{
         short: _numpy(name)

@@ -20,10 +20,15 @@ import numpy as np
 from iverson.codegen.emit.llvm_builder import F32, F64, I64, PTR, Builder, Pair, Type, Value
 
 #: Where functions are looked up, by the name that symbols have for it.
-_MODULES = {"special": "scipy.special._ufuncs", "numpy": "numpy"}
+_MODULES = {
+    "special": "scipy.special._ufuncs",
+    "numpy": "numpy",
+    "linalg": "numpy.linalg._umath_linalg",
+    "fft": "numpy.fft._pocketfft_umath",
+}
 #: The scalar type of each letter that signatures are made of.
 _TYPES = {"f": F32, "d": F64, "l": I64, "F": Type("complex64"), "D": Type("complex128")}
-_SYMBOL = re.compile(rb"iverson\.(loop|data)\.(\w+)\.(\w+)\.(\w+)\.(\w)\b")
+_SYMBOL = re.compile(rb"iverson\.(loop|data)\.(\w+)\.(\w+)\.(\w+)\.(\w+)\b")
 
 
 class _Structure(ctypes.Structure):
@@ -55,16 +60,32 @@ def call(b: Builder, module: str, name: str, signature: str, args: Sequence[Valu
     for k, slot in enumerate(slots):
         at = b.emit(f"getelementptr ptr, ptr {table.ref}, i64 {k}", PTR)
         b.store(at, slot, 8)
-    counts = _numbers(b, [lanes])
-    steps = _numbers(b, [t.bits // 8 for t in types])
-    loop, data = (
-        f"iverson.{kind}.{module}.{name}.{operand_letters}.{result_letter}" for kind in ("loop", "data")
-    )
+    counts = numbers(b, [lanes])
+    steps = numbers(b, [t.bits // 8 for t in types])
+    call_loop(b, module, name, signature, table, counts, steps)
+    result = b.get(slots[-1], _in_memory(types[-1]))
+    return b.parted(result) if types[-1].is_complex else result
+
+
+def call_loop(
+    b: Builder, module: str, name: str, signature: str, table: Value, counts: str, steps: str
+) -> None:
+    """Emit the call of a loop of a universal function.
+
+    table : address of those of its operands. counts, steps : symbols of its sizes and strides (`numbers`).
+    """
+    letters = signature.replace("->", ".")
+    loop, data = (f"iverson.{kind}.{module}.{name}.{letters}" for kind in ("loop", "data"))
     b.declarations[loop] = f"declare void @{loop}(ptr, ptr, ptr, ptr)"
     b.declarations[data] = f"@{data} = external global i8"
     b.do(f"call void @{loop}(ptr {table.ref}, ptr {counts}, ptr {steps}, ptr @{data})")
-    result = b.get(slots[-1], _in_memory(types[-1]))
-    return b.parted(result) if types[-1].is_complex else result
+
+
+def function_of(module: str, name: str) -> np.ufunc:
+    """The universal function that symbols name."""
+    function: Any = getattr(importlib.import_module(_MODULES[module]), name)
+    assert isinstance(function, np.ufunc)
+    return function
 
 
 def _in_memory(type: Type) -> Type:
@@ -72,9 +93,9 @@ def _in_memory(type: Type) -> Type:
     return type.part.wide(2 * type.lanes) if type.is_complex else type
 
 
-def _numbers(b: Builder, values: Sequence[int]) -> str:
+def numbers(b: Builder, values: Sequence[int]) -> str:
     """Symbol of a constant array of these integers, which the module gets unless it has it."""
-    name = f"@iverson_integers_{'_'.join(map(str, values))}"
+    name = f"@iverson_integers_{'_'.join(str(n).replace('-', 'm') for n in values)}"
     items = ", ".join(f"i64 {n}" for n in values)
     b.functions.setdefault(
         name, f"{name} = private unnamed_addr constant [{len(values)} x i64] [{items}], align 8"
@@ -94,12 +115,11 @@ def address(symbol: str) -> int | None:
     if parts is None:
         return None
     kind, module, name, operand_letters, result_letter = (part.decode() for part in parts.groups())
-    function: Any = getattr(importlib.import_module(_MODULES[module]), name)
-    assert isinstance(function, np.ufunc)
+    function = function_of(module, name)
     structure = _Structure.from_address(id(function) + object.__basicsize__)
     k = function.types.index(f"{operand_letters}->{result_letter}")
     loop: int | None = structure.functions[k]
-    return loop if kind == "loop" else structure.data[k] or loop
+    return loop if kind == "loop" else (structure.data and structure.data[k]) or loop
 
 
-__all__ = ["address", "call", "symbols"]
+__all__ = ["address", "call", "call_loop", "function_of", "numbers", "symbols"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from iverson.codegen.emit import ufunc_calls
-from iverson.codegen.runtime import object_linking, target
+from iverson.codegen.runtime import library_functions, object_linking, target
 from iverson.codegen.runtime.target import Machine
 from iverson.core.python.progress import Pieces
 
@@ -80,8 +80,8 @@ def load(code: bytes, names: tuple[str, ...], signature: Callable[[int], Callabl
 
 
 def _address(symbol: str) -> int | None:
-    """Address of an external symbol: of universal functions, the C library or Python; else None."""
-    address = ufunc_calls.address(symbol)
+    """Address of an external symbol: of a function of a library, the C library or Python; else None."""
+    address = ufunc_calls.address(symbol) or library_functions.address(symbol)
     if address is None and hasattr(ctypes.pythonapi, symbol):
         address = ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value
     return address
@@ -93,8 +93,8 @@ def _linked_by_llvm(code: bytes, names: tuple[str, ...]) -> tuple[Any, dict[str,
 
     with target.lock:
         target.start()
-        for symbol in ufunc_calls.symbols(code):
-            llvm.add_symbol(symbol, ufunc_calls.address(symbol))
+        for symbol in ufunc_calls.symbols(code) | library_functions.symbols(code):
+            llvm.add_symbol(symbol, _address(symbol))
         # An engine is made with a module, and would set up LLVM's passes to generate code for it, empty as it
         # is: that takes longer than all else here. For linking alone, any machine of the family will do.
         triple = target.host().triple

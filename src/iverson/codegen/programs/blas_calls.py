@@ -6,16 +6,11 @@ integers by reference, and matrices in Fortran's order. Another BLAS is another 
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import importlib
 from dataclasses import dataclass
-from importlib.machinery import EXTENSION_SUFFIXES
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
-from pathlib import Path
-from typing import Any
 
 from iverson.codegen.programs.nodes import Product, View, is_zero
+from iverson.codegen.runtime import library_functions
 from iverson.codegen.runtime.blas_threads import OneThread, one_thread
 from iverson.core.protocols import DType
 
@@ -38,34 +33,9 @@ class Table:
 @functools.cache
 def scipy_table() -> Table:
     """The BLAS that SciPy is linked with."""
-    api = ctypes.pythonapi
-    name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
-    pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", api)
-    )
-    module = _cython_blas()
-    capsules = module.__pyx_capi__
     names = [letter + "gemm" for letter in LETTERS.values()]
-    addresses = {n: pointer_of(capsules[n], name_of(capsules[n])) for n in names}
-    return Table("scipy", addresses, one_thread(module))
-
-
-def _cython_blas() -> Any:
-    """The module `scipy.linalg.cython_blas`, loaded from its file.
-
-    So `scipy.linalg`, which takes 0.3 s, is not imported, unless the module has no file of its own.
-    """
-    package = find_spec("scipy")
-    if package is None or package.origin is None:
-        raise ModuleNotFoundError("iverson needs SciPy for its BLAS")
-    folder, name = Path(package.origin).parent / "linalg", "scipy.linalg.cython_blas"
-    file = next((f for x in EXTENSION_SUFFIXES if (f := folder / f"cython_blas{x}").is_file()), None)
-    spec = None if file is None else spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        return importlib.import_module(name)
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    addresses = {n: library_functions.scipy_function("cython_blas", n) for n in names}
+    return Table("scipy", addresses, one_thread(library_functions.scipy_module("cython_blas")))
 
 
 def routine(dtype: DType) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from math import prod
 from typing import Any
 
@@ -26,6 +26,7 @@ from iverson.codegen.programs.loop_rolling import rolled
 from iverson.codegen.programs.native_workers import TEAM
 from iverson.codegen.programs.nodes import Program, extents
 from iverson.codegen.programs.print import program_text
+from iverson.codegen.programs.routines import Failure, error_of
 from iverson.codegen.programs.row_fusion import by_rows
 from iverson.codegen.programs.verify import verify
 from iverson.codegen.runtime import kernel_cache, workspaces
@@ -53,6 +54,7 @@ class Calling:
     arena : bytes of its arena.
     places : number of places in the record of faults.
     routines : names of the BLAS routines that it calls.
+    failures : what is raised where a step stops it.
     shared_out : True if threads share its work anywhere.
     shared_products : True if they share a product.
     words : the integers that a call passes to code that programs of several sizes share.
@@ -64,6 +66,7 @@ class Calling:
     arena: int
     places: int
     routines: tuple[str, ...]
+    failures: tuple[Failure, ...]
     shared_out: bool
     shared_products: bool
     words: tuple[int, ...] = ()
@@ -92,14 +95,16 @@ class Calling:
         """The facts as values that JSON can hold; `from_json` reads them back."""
         outputs = [[shape, dtype.name] for shape, dtype in self.outputs]
         numbers = self.inputs, outputs, self.constants, self.arena, self.places
-        return [*numbers, self.routines, self.shared_out, self.shared_products, self.words]
+        failures = [astuple(f) for f in self.failures]
+        return [*numbers, self.routines, failures, self.shared_out, self.shared_products, self.words]
 
     @classmethod
     def from_json(cls, facts: Sequence[Any]) -> Calling:
-        inputs, outputs, constants, arena, places, routines, by_team, products, words = facts
+        inputs, outputs, constants, arena, places, routines, failures, by_team, products, words = facts
         output_specs = tuple((tuple(shape), dtypes.as_dtype(dtype)) for shape, dtype in outputs)
+        texts = tuple(Failure(*parts) for parts in failures)
         counts = inputs, output_specs, constants, arena, places
-        return cls(*counts, tuple(routines), by_team, products, tuple(words))
+        return cls(*counts, tuple(routines), texts, by_team, products, tuple(words))
 
 
 def _calling(
@@ -112,6 +117,7 @@ def _calling(
         places.bytes,
         layout.places,
         layout.routines,
+        layout.failures,
         layout.shared_out,
         layout.shared_products,
         words,
@@ -189,8 +195,8 @@ class CompiledProgram:
         """Run; inout arrays are written, the outputs are new.
 
         Raises ArgumentTypeError, DTypeError, ShapeError or ArgumentError for arrays that do not fit, and
-        IndexingError where an index that is used is outside its buffer; what is written to may then hold
-        anything.
+        IndexingError where an index that is used is outside its buffer, or LinearAlgebraError where a routine
+        fails; what is written to may then hold anything.
         """
         self.check(arrays)
         return self.run(arrays)
@@ -221,7 +227,7 @@ class CompiledProgram:
         if failed == program_emission.NOT_DENSE:
             return self.run(tuple(map(_dense, arrays)))
         if failed:
-            self._raise(frame.record)
+            self._raise(failed, frame.record)
         self._frames.append(frame)
         return outputs
 
@@ -238,7 +244,9 @@ class CompiledProgram:
                     operation, b.name, got="memory shared with another array", expected="memory of its own"
                 )
 
-    def _raise(self, record: Array) -> None:
+    def _raise(self, failed: int, record: Array) -> None:
+        if failed >= program_emission.FAILED:
+            raise error_of(self.calling.failures[failed - program_emission.FAILED])
         for kernel, plan, start in self.layout.nests.values():
             rows = record[start : start + len(plan.reported)]
             shapes = {b.name: extents(b) for b in kernel.buffers}
@@ -350,7 +358,7 @@ def compile_program(
     program = by_rows(in_place(rolled(verify(program))))
     places, layout = arena(program), program_emission.layout(program)
     words: tuple[int, ...] = ()
-    calls = launches(program, places, layout.nests)
+    calls = launches(program, places, layout.nests, layout.failures)
 
     def key_of(text: str) -> str:
         return kernel_cache.digest(f"{data_offset()}\n{text}", target)

@@ -133,9 +133,10 @@ class _Kernel:
         roots = expressions(s)
         new = iter(self.expressions(roots, buffers))
         if isinstance(s, (Loop, If)):
-            loop = replace(mapped(replace(s, body=()), lambda _: next(new)), body=body)
-            is_open = isinstance(loop, Loop) and loop.mark == "unroll" and constant_extent(loop) is None
-            return replace(loop, mark="") if is_open else loop
+            outer = replace(mapped(replace(s, body=()), lambda _: next(new)), body=body)
+            if isinstance(outer, Loop) and outer.mark == "unroll" and constant_extent(outer) is None:
+                return replace(outer, mark="")
+            return outer
         s = mapped(s, lambda _: next(new))
         if isinstance(s, Store):
             s = replace(s, buffer=replace(buffers[s.buffer.name], label=s.buffer.label))

@@ -13,16 +13,19 @@ import numpy as np
 from iverson.codegen.nests import interpret
 from iverson.codegen.programs.nodes import (
     Branch,
+    Call,
     Nest,
     Number,
     Product,
     Program,
     Repeat,
     Step,
+    Stop,
     View,
     extents,
     is_zero,
 )
+from iverson.codegen.programs.routines import error_of
 from iverson.core import dtypes
 from iverson.core.protocols import DType
 
@@ -35,7 +38,7 @@ def run(
     """The outputs, for arrays in the order of the in and inout buffers; inout ones are written.
 
     places : memory for temps, by name (default: of its own for each).
-    Raises IndexingError for an index outside its buffer.
+    Raises IndexingError for an index outside its buffer, LinearAlgebraError where a step stops the program.
     """
     memory = {name: np.ascontiguousarray(a) for name, a in program.constants.items()}
     memory |= {b.name: a for b, a in zip(program.of("in", "inout"), arguments, strict=True)}
@@ -57,6 +60,13 @@ def _block(steps: tuple[Step, ...], memory: dict[str, Array], at: dict[str, int]
             interpret.run(s.kernel, arrays)
         elif isinstance(s, Product):
             _product(s, memory, at)
+        elif isinstance(s, Call):
+            failed = s.routine.run([_array(v, memory, at) for v in s.views])
+            if s.status is not None:
+                _array(s.status, memory, at)[...] = failed
+        elif isinstance(s, Stop):
+            if _array(s.condition, memory, at).item():
+                raise error_of(s.failure)
         elif isinstance(s, Branch):
             _block(s.then if _array(s.condition, memory, at).item() else s.other, memory, at)
         else:

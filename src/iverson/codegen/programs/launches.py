@@ -4,6 +4,8 @@
 
     step    ::= Phases(kernel, plan, faults, places, sizes, totals, by_team)  each phase of a kernel
               | Gemm(...)                                    a call of BLAS, or a batch of them
+              | RoutineCall(...)                             a call of a library's routine, or a batch of them
+              | StopIf(condition, failure)
               | Loop(var, trips, body, swaps, when, often)
               | Choice(condition, then, other)
     place   ::= Place(buffer, offset, moves, is_empty)       an address, in bytes
@@ -16,9 +18,10 @@ code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from iverson.codegen.execution.launch import iterations
 from iverson.codegen.nests.access_checks import Plan
@@ -26,9 +29,10 @@ from iverson.codegen.nests.nodes import Buffer, Kernel, Stmt, loads_and_stores
 from iverson.codegen.nests.nodes import Loop as LoopNest
 from iverson.codegen.nests.phase_cost import cost, is_worth_threads
 from iverson.codegen.nests.print import nameless_text
-from iverson.codegen.programs import blas_calls, nodes
+from iverson.codegen.programs import blas_calls, nodes, routines
 from iverson.codegen.programs.buffer_allocation import Arena
 from iverson.codegen.programs.nodes import Number, Program, View, c_strides
+from iverson.codegen.programs.routines import Failure, Routine
 from iverson.codegen.schedule.parallel_scatter import shared
 
 #: Iterations of a loop from which it looks for signals.
@@ -131,7 +135,36 @@ class Choice:
     other: tuple[Step, ...]
 
 
-Step = Phases | Gemm | Loop | Choice
+@dataclass(frozen=True, slots=True)
+class RoutineCall:
+    """A routine on each item of a batch (see `routines`).
+
+    arguments : integers that a `routines.Function` is called with, in order. batch, units, steps, count : as
+    of `Gemm`, with steps for each place; of a `routines.Loop`, without the last axis, over which it runs
+    itself. sizes, strides : of a Loop, extents of this axis and of the core axes, and bytes along these.
+    """
+
+    routine: Routine
+    places: tuple[Place, ...]
+    status: Place | None
+    arguments: tuple[Integer, ...]
+    batch: tuple[Integer, ...]
+    units: tuple[Integer, ...]
+    steps: tuple[tuple[Integer, ...], ...]
+    count: Integer
+    sizes: tuple[Integer, ...]
+    strides: tuple[Integer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopIf:
+    """Leave the program if an entry is not 0, with the failure of this number."""
+
+    condition: Place
+    failure: int
+
+
+Step = Phases | Gemm | RoutineCall | StopIf | Loop | Choice
 
 
 @dataclass(frozen=True)
@@ -142,13 +175,19 @@ class Launches:
     arena: Mapping[str, Integer]
 
 
-def launches(program: Program, arena: Arena, nests: Mapping[str, tuple[Kernel, Plan, int]]) -> Launches:
+def launches(
+    program: Program,
+    arena: Arena,
+    nests: Mapping[str, tuple[Kernel, Plan, int]],
+    failures: Sequence[Failure] = (),
+) -> Launches:
     """The launches of a verified and planned program.
 
     nests : each distinct kernel by its text, with its plan, and its first place in the record of faults.
+    failures : those of the program's stops.
     """
     places = {b.name: arena.places[b.name] for b in program.buffers if b.name in arena.places}
-    return Launches(_block(program.steps, nests), places)
+    return Launches(_Steps(nests, failures).block(program.steps), places)
 
 
 def walk(steps: tuple[Step, ...]) -> Iterator[Step]:
@@ -170,7 +209,9 @@ def _places(s: Step) -> tuple[Place, ...]:
         return s.places
     if isinstance(s, Gemm):
         return (*s.places, *(x for x in (s.alpha, s.beta) if isinstance(x, Place)))
-    if isinstance(s, Choice):
+    if isinstance(s, RoutineCall):
+        return s.places if s.status is None else (*s.places, s.status)
+    if isinstance(s, Choice | StopIf):
         return (s.condition,)
     return () if s.when is None else (s.when,)
 
@@ -178,23 +219,36 @@ def _places(s: Step) -> tuple[Place, ...]:
 # --- of a program -----------------------------------------------------------------------------------
 
 
-def _block(steps: tuple[nodes.Step, ...], nests: Mapping[str, tuple[Kernel, Plan, int]]) -> tuple[Step, ...]:
-    new_steps: list[Step] = []
-    for s in steps:
+class _Steps:
+    """Steps of a program as launches. nests, failures : see `launches`."""
+
+    def __init__(self, nests: Mapping[str, tuple[Kernel, Plan, int]], failures: Sequence[Failure]) -> None:
+        self.nests, self.failures = nests, failures
+
+    def block(self, steps: tuple[nodes.Step, ...]) -> tuple[Step, ...]:
+        return tuple([launch for s in steps for launch in self.step(s)])
+
+    def step(self, s: nodes.Step) -> tuple[Step, ...]:
+        """The launch of a step; none for a step without entries."""
         if isinstance(s, nodes.Nest):
-            kernel, plan, start = nests[nameless_text(s.kernel)]
-            totals = tuple([iterations(phase, {}) for phase in kernel.phases])
-            is_shared = tuple([int(is_shared_out(p)) if may_share(p) else None for p in kernel.phases])
-            new_steps.append(Phases(kernel, plan, start, tuple(map(_place, s.views)), (), totals, is_shared))
-        elif isinstance(s, nodes.Product):
-            new_steps += [] if 0 in s.out.shape else [_gemm(s)]
-        elif isinstance(s, nodes.Repeat):
+            return (self.phases(s),)
+        if isinstance(s, nodes.Product):
+            return () if 0 in s.out.shape else (_gemm(s),)
+        if isinstance(s, nodes.Call):
+            return () if 0 in s.batch else (_routine_call(s),)
+        if isinstance(s, nodes.Stop):
+            return (StopIf(_place(s.condition), self.failures.index(s.failure)),)
+        if isinstance(s, nodes.Repeat):
             when = None if s.when is None else _place(s.when)
             often = s.trips is None or s.trips > OFTEN
-            new_steps.append(Loop(s.var, s.trips, _block(s.body, nests), s.swaps, when, often))
-        else:
-            new_steps.append(Choice(_place(s.condition), _block(s.then, nests), _block(s.other, nests)))
-    return tuple(new_steps)
+            return (Loop(s.var, s.trips, self.block(s.body), s.swaps, when, often),)
+        return (Choice(_place(s.condition), self.block(s.then), self.block(s.other)),)
+
+    def phases(self, s: nodes.Nest) -> Phases:
+        kernel, plan, start = self.nests[nameless_text(s.kernel)]
+        totals = tuple([iterations(phase, {}) for phase in kernel.phases])
+        is_shared = tuple([int(is_shared_out(p)) if may_share(p) else None for p in kernel.phases])
+        return Phases(kernel, plan, start, tuple(map(_place, s.views)), (), totals, is_shared)
 
 
 def may_share(phase: Stmt) -> bool:
@@ -256,6 +310,42 @@ def _gemm(s: nodes.Product) -> Gemm:
     )
 
 
+def _routine_call(s: nodes.Call) -> RoutineCall:
+    """A call of a routine: a `Loop` runs over the last axis of the batch itself."""
+    routine, batch = s.routine, s.batch
+    sizes: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    arguments: tuple[int, ...] = ()
+    if isinstance(routine, routines.Loop):
+        extents = routines.extents_of(routine.cores, [v.shape for v in s.views])
+        assert extents is not None, "verified"
+        sizes = (batch[-1] if batch else 1, *extents.values())
+        strides = tuple([_bytes(v, len(batch) - 1) if batch else 0 for v in s.views])
+        for core, v in zip(routine.cores, s.views, strict=True):
+            strides += tuple([_bytes(v, k) for k in range(len(v.shape) - len(core), len(v.shape))])
+        batch = batch[:-1]
+    else:
+        arguments = tuple([x for x in routine.arguments if isinstance(x, int)])
+    axes = [k for k, n in enumerate(batch) if n > 1]
+    items = tuple([batch[k] for k in axes])
+    return RoutineCall(
+        routine,
+        tuple(map(_place, s.views)),
+        None if s.status is None else _place(s.status),
+        arguments,
+        items,
+        c_strides(items),
+        tuple([tuple([_bytes(v, k) for k in axes]) for v in s.views]),
+        prod(items),
+        sizes,
+        strides,
+    )
+
+
+def _bytes(v: View, axis: int) -> int:
+    return v.strides[axis] * v.buffer.dtype.itemsize
+
+
 # --- other integers ---------------------------------------------------------------------------------
 
 
@@ -299,6 +389,10 @@ class _Change:
             return self.kernels(replace(s, places=places, totals=totals, by_team=flags))
         if isinstance(s, Choice):
             return Choice(self.place(s.condition), self.block(s.then), self.block(s.other))
+        if isinstance(s, StopIf):
+            return replace(s, condition=self.place(s.condition))
+        if isinstance(s, RoutineCall):
+            return self.routine_call(s)
         if isinstance(s, Loop):
             trips = None if s.trips is None else self.integer(s.trips)
             when = None if s.when is None else self.place(s.when)
@@ -317,6 +411,20 @@ class _Change:
             steps=tuple([self.integers(x) for x in s.steps]),
             count=self.integer(s.count),
             panels=self.integers(s.panels),
+        )
+
+    def routine_call(self, s: RoutineCall) -> RoutineCall:
+        return replace(
+            s,
+            places=self.places(s.places),
+            status=None if s.status is None else self.place(s.status),
+            arguments=self.integers(s.arguments),
+            batch=self.integers(s.batch),
+            units=self.integers(s.units),
+            steps=tuple([self.integers(x) for x in s.steps]),
+            count=self.integer(s.count),
+            sizes=self.integers(s.sizes),
+            strides=self.integers(s.strides),
         )
 
 
@@ -394,10 +502,24 @@ class _Printer:
             swaps = [f"{pad}  swap {self.name(a.name)}, {self.name(b.name)}" for a, b in s.swaps]
             head = f"{pad}for {self.name(s.var)} in range({trips}){when} {int(s.often)}:"
             return [head, *self.block(s.body, depth + 1), *swaps]
+        if isinstance(s, StopIf):
+            return [f"{pad}stop {s.failure} if {self.place(s.condition)}"]
+        if isinstance(s, RoutineCall):
+            return [pad + self.routine_call(s)]
         batch = f"{_text(s.count)} {_texts(s.batch)} {_texts(s.units)} {''.join(map(_texts, s.steps))}"
         shape = f"{_texts(s.extents)} {_texts(s.leading)} {batch} {s.sharing} {_texts(s.panels)}"
         scales = f"{self.scale(s.alpha)} {self.scale(s.beta)}"
         return [f"{pad}{s.routine} {s.letters} {self.places(s.places)} {scales} {shape}"]
+
+    def routine_call(self, s: RoutineCall) -> str:
+        routine: Any = s.routine
+        if isinstance(routine, routines.Function):  # its integers are those of the call
+            letters = [x if isinstance(x, str | routines.Reference) else "#" for x in routine.arguments]
+            routine = routine.symbol, letters, routine.roles, routine.by_reference
+        status = "" if s.status is None else f"{self.place(s.status)} = "
+        batch = f"{_text(s.count)} {_texts(s.batch)} {_texts(s.units)} {''.join(map(_texts, s.steps))}"
+        numbers = f"{_texts(s.arguments)} {_texts(s.sizes)} {_texts(s.strides)}"
+        return f"{status}{routine}({self.places(s.places)}) {batch} {numbers}"
 
 
 __all__ = ["Integer", "Launches", "Word", "launches", "launches_text", "with_integers"]

@@ -21,6 +21,9 @@ Grammar
                                                       out = alpha * left @ right + beta * out, by BLAS
               | Repeat(var, trips, body, swaps, when) while var < trips and when: body; exchange the swaps
               | Branch(condition, then, other)        then if the condition is not 0, else other
+            | Call(routine, views, status)          a routine of a library, for each item of a batch;
+                                                    status = 0 if it did not fail
+            | Stop(condition, failure)              if the condition is not 0, end the program: an error
 
     view    ::= View(buffer, shape, strides, offset, moves)
                                                       its entry i is that of the buffer at
@@ -34,6 +37,7 @@ Meaning
 - In a Product, leading axes are a batch (stride 0 repeats a matrix). Of each matrix one axis has stride 1,
   and the other at least its extent. A conjugated factor is one that BLAS reads transposed. ``alpha`` and
   ``beta`` are numbers or views of one entry; with the number 0 for beta, out is not read.
+- In a Call, the axes before a routine's core axes are a batch, of one shape for all views.
 - A Repeat's variable counts from 0; without ``trips`` it ends by ``when`` alone, which is read before each
   iteration. ``swaps`` are pairs of temps of one shape and dtype whose contents are exchanged after each
   iteration: what is carried from one to the next costs no copy.
@@ -51,6 +55,7 @@ from typing import Any
 import numpy as np
 
 from iverson.codegen.nests.nodes import Buffer, Kernel
+from iverson.codegen.programs.routines import Failure, Routine
 
 Array = np.ndarray[Any, Any]
 ROLES = ("in", "inout", "out", "temp", "const")
@@ -144,7 +149,32 @@ class Branch:
     other: tuple[Step, ...] = ()
 
 
-Step = Nest | Product | Repeat | Branch
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Run a routine; ``views`` stand for its operands, and ``status`` gets 0 unless it failed."""
+
+    routine: Routine
+    views: tuple[View, ...]
+    status: View | None = None
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Extents of the axes before the core axes."""
+        shape = self.views[0].shape
+        return shape[: len(shape) - len(self.routine.cores[0])]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Leave the program with an error if an entry is not 0."""
+
+    condition: View
+    failure: Failure
+
+
+#: A step without steps inside.
+Leaf = Nest | Product | Call | Stop
+Step = Leaf | Repeat | Branch
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -182,12 +212,18 @@ def whole(b: Buffer) -> View:
     return View(b, shape, c_strides(shape))
 
 
-def reads_and_writes(s: Nest | Product) -> tuple[tuple[View, ...], tuple[View, ...]]:
+def reads_and_writes(s: Leaf) -> tuple[tuple[View, ...], tuple[View, ...]]:
     """The views that a step reads, and those that it writes."""
     if isinstance(s, Product):
         scales = tuple(x for x in (s.alpha, s.beta) if isinstance(x, View))
         old = () if is_zero(s.beta) else (s.out,)
         return (s.left, s.right, *scales, *old), (s.out,)
+    if isinstance(s, Stop):
+        return (s.condition,), ()
+    if isinstance(s, Call):
+        roles = tuple(zip(s.routine.roles, s.views, strict=True))
+        status = () if s.status is None else (s.status,)
+        return tuple(v for r, v in roles if r != "out"), (*(v for r, v in roles if r != "in"), *status)
     pairs = tuple(zip(s.kernel.arguments, s.views, strict=True))
     reads = tuple(v for b, v in pairs if b.role != "out")
     return reads, tuple(v for b, v in pairs if b.role != "in")
@@ -244,7 +280,7 @@ def moving(steps: tuple[Step, ...]) -> list[str]:
 
 def writes(s: Step) -> set[Buffer]:
     """The buffers that a step and those inside write."""
-    leaves = (x for x in walk((s,)) if isinstance(x, Nest | Product))
+    leaves = (x for x in walk((s,)) if isinstance(x, Leaf))
     swaps = {b for x in walk((s,)) if isinstance(x, Repeat) for pair in x.swaps for b in pair}
     return swaps.union(v.buffer for x in leaves for v in reads_and_writes(x)[1])
 
@@ -261,6 +297,11 @@ def mapped(s: Step, f: Callable[[View], View]) -> Step:
         return replace(
             s, out=f(s.out), left=f(s.left), right=f(s.right), alpha=scale(s.alpha), beta=scale(s.beta)
         )
+    if isinstance(s, Stop):
+        return replace(s, condition=f(s.condition))
+    if isinstance(s, Call):
+        status = None if s.status is None else f(s.status)
+        return replace(s, views=tuple(f(v) for v in s.views), status=status)
     if isinstance(s, Branch):
         then, other = (tuple(mapped(x, f) for x in body) for body in (s.then, s.other))
         return Branch(f(s.condition), then, other)

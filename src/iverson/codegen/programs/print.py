@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from iverson.codegen.nests.print import kernel_text
-from iverson.codegen.programs.nodes import Branch, Nest, Number, Product, Program, Step, View, extents, walk
+from iverson.codegen.programs.nodes import (
+    Branch,
+    Call,
+    Nest,
+    Number,
+    Product,
+    Program,
+    Step,
+    Stop,
+    View,
+    extents,
+    walk,
+)
 
 
 def program_text(program: Program) -> str:
@@ -37,6 +49,11 @@ def _step(s: Step, depth: int, kernels: dict[int, int]) -> list[str]:
         )
         alpha, beta = _scale(s.alpha), _scale(s.beta)
         return [f"{pad}{_view(s.out)} = {alpha} * {lhs} @ {rhs} + {beta} * out"]
+    if isinstance(s, Call):
+        status = "" if s.status is None else f"{_view(s.status)} = "
+        return [f"{pad}{status}{s.routine}({', '.join(map(_view, s.views))})"]
+    if isinstance(s, Stop):
+        return [f"{pad}stop if {_view(s.condition)}: {s.failure}"]
     if isinstance(s, Branch):
         other = [f"{pad}else:", *block(s.other)] if s.other else []
         return [f"{pad}if {_view(s.condition)}:", *block(s.then), *other]

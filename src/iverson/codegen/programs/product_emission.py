@@ -48,8 +48,8 @@ class Products:
     """The products of one program.
 
     pointer : emits an address. run : emits the call of a function on shares: its name, its arguments, and how
-    many iterations it has. threads : their number. texts : the functions of the module. words : position in
-    ``%arguments`` of the integers that a call passes.
+    many iterations it has. threads : their number. texts : the functions of the module. integers : those of
+    the function that calls.
     """
 
     def __init__(
@@ -60,17 +60,17 @@ class Products:
         run: Callable[[str, list[Value], Value], None],
         threads: Value,
         texts: Texts,
-        words: int,
+        integers: Integers,
     ) -> None:
         self.b, self.routines, self.pointer, self.run, self.threads = b, routines, pointer, run, threads
-        self.texts, self.words = texts, words
+        self.texts, self.integers = texts, integers
 
     def step(self, s: Gemm) -> None:
         """Emit a product."""
         first, second, out = map(self.pointer, s.places)
         alpha, beta = (self._scale(x, s) for x in (s.alpha, s.beta))
         addresses = Given(self.routines[s.routine], first, second, out, alpha, beta)
-        integers = _Integers(self.b, Value(self.b, "%arguments", PTR), self.words)
+        integers = self.integers
         if s.sharing == "matrices":
             name = self._function(s, _matrices)
             self.run(name, [*addresses.all, integers.arguments], integers.value(s.count))
@@ -87,7 +87,7 @@ class Products:
 
         counted(self.b, integers.word(s.count), item)
 
-    def _function(self, s: Gemm, body: Callable[[_Integers, Gemm, Given], None]) -> str:
+    def _function(self, s: Gemm, body: Callable[[Integers, Gemm, Given], None]) -> str:
         """Name of a function for products like this one, which is made at its first use.
 
         It is ``void name(i64 first, i64 last, ptr arguments)``.
@@ -98,7 +98,7 @@ class Products:
         if key not in self.texts.names:
             name = self.texts.names[key] = f"iverson_product_{len(self.texts)}"
             e = self.b.nested()
-            integers = _Integers(e, _argument(e, 6), self.words)
+            integers = Integers(e, _argument(e, 6), self.integers.start)
             body(integers, s, Given(*(_argument(e, n) for n in range(6))))
             e.do("ret void")
             self.texts.append(function_text(e, name, None, "i64 %first, i64 %last, ptr %arguments"))
@@ -110,14 +110,14 @@ class Products:
         dtype = s.places[2].buffer.dtype
         elem = Type("float" if dtype.name in ("float32", "complex64") else "double")
         if dtype.kind != "c":
-            return _constant(self.b, str(elem), literal(x.real, elem))
+            return module_constant(self.b, str(elem), literal(x.real, elem))
         parts = ", ".join(f"{elem} {literal(p, elem)}" for p in (complex(x).real, complex(x).imag))
-        return _constant(self.b, f"[2 x {elem}]", f"[{parts}]")
+        return module_constant(self.b, f"[2 x {elem}]", f"[{parts}]")
 
 
 @dataclass(frozen=True)
-class _Integers:
-    """Integers of a product in the function that a builder emits.
+class Integers:
+    """Integers of steps in the function that a builder emits.
 
     arguments : the block that has the integers that a call passes, from position ``start`` on.
     """
@@ -144,7 +144,7 @@ class _Integers:
         """Address of an integer of 32 bits."""
         x = self.word(n)
         if not isinstance(x, Value):
-            return _constant(self.b, "i32", str(x))
+            return module_constant(self.b, "i32", str(x))
         slot = self.b.slot(I32)
         self.b.put(slot, self.b.cast("trunc", x, I32))
         return slot
@@ -180,7 +180,7 @@ def _loop(b: Builder, first: Value, last: Value, body: Callable[[Value], None]) 
 # --- one call ---------------------------------------------------------------------------------------
 
 
-def _matrices(integers: _Integers, s: Gemm, addresses: Given) -> None:
+def _matrices(integers: Integers, s: Gemm, addresses: Given) -> None:
     """Emit the calls for the matrices %first to %last - 1 of a batch."""
     b = integers.b
 
@@ -190,7 +190,7 @@ def _matrices(integers: _Integers, s: Gemm, addresses: Given) -> None:
     _loop(b, Value(b, "%first", I64), Value(b, "%last", I64), item)
 
 
-def _panel(integers: _Integers, s: Gemm, addresses: Given) -> None:
+def _panel(integers: Integers, s: Gemm, addresses: Given) -> None:
     """Emit the call for the panels %first to %last - 1 of a product: some of its rows, or of its columns."""
     b = integers.b
     total = b.emit(f"ptrtoint ptr {_argument(b, 7).ref} to i64", I64)
@@ -205,11 +205,11 @@ def _panel(integers: _Integers, s: Gemm, addresses: Given) -> None:
     nonempty, after = b.fresh("some"), b.fresh("done")
     b.br_if(low < high, nonempty, after)
     b.start(nonempty)
-    panel = replace(addresses, out=_shifted(b, addresses.out, low * out_step))
+    panel = replace(addresses, out=displaced(b, addresses.out, low * out_step))
     if s.sharing == "rows":
-        panel = replace(panel, second=_shifted(b, addresses.second, low * step))
+        panel = replace(panel, second=displaced(b, addresses.second, low * step))
     else:
-        panel = replace(panel, first=_shifted(b, addresses.first, low * step))
+        panel = replace(panel, first=displaced(b, addresses.first, low * step))
     count = b.slot(I32)
     b.put(count, b.cast("trunc", high - low, I32))
     _gemm(integers, s, panel, {1 if s.sharing == "rows" else 0: count})
@@ -217,10 +217,10 @@ def _panel(integers: _Integers, s: Gemm, addresses: Given) -> None:
     b.start(after)
 
 
-def _gemm(integers: _Integers, s: Gemm, addresses: Given, extents: dict[int, Value]) -> None:
+def _gemm(integers: Integers, s: Gemm, addresses: Given, extents: dict[int, Value]) -> None:
     """Emit one call; ``extents`` are the addresses of those that differ from the product's."""
     b = integers.b
-    letters = [_constant(b, "i8", str(ord(x))) for x in s.letters]
+    letters = [module_constant(b, "i8", str(ord(x))) for x in s.letters]
     sizes = [extents.get(k) or integers.address(n) for k, n in enumerate(s.extents)]
     leading = [integers.address(n) for n in s.leading]
     actual = [*letters, *sizes, addresses.alpha, addresses.first, leading[0], addresses.second, leading[1]]
@@ -228,21 +228,26 @@ def _gemm(integers: _Integers, s: Gemm, addresses: Given, extents: dict[int, Val
     b.do(f"call void {addresses.routine.ref}({', '.join(f'ptr {x.ref}' for x in actual)})")
 
 
-def _item_addresses(integers: _Integers, s: Gemm, addresses: Given, at: Value) -> Given:
+def item_indices(
+    integers: Integers, batch: tuple[Integer, ...], units: tuple[Integer, ...], at: Value
+) -> list[Value]:
+    """The indices of an item of a batch, from its number; ``units``: items from one entry of an axis on."""
+    b, indices = integers.b, []
+    for k, (n, unit) in enumerate(zip(batch, units, strict=True)):
+        i = at if unit == 1 else b.emit(f"udiv i64 {at.ref}, {integers.value(unit).ref}", I64)
+        indices.append(b.emit(f"urem i64 {i.ref}, {integers.value(n).ref}", I64) if k else i)
+    return indices
+
+
+def _item_addresses(integers: Integers, s: Gemm, addresses: Given, at: Value) -> Given:
     """The addresses for the matrix that has the number ``at`` in a batch."""
     b = integers.b
-    indices = []
-    for k, (n, unit) in enumerate(zip(s.batch, s.units, strict=True)):
-        quotient = at if unit == 1 else b.emit(f"udiv i64 {at.ref}, {integers.value(unit).ref}", I64)
-        is_outermost = k == 0
-        indices.append(
-            quotient if is_outermost else b.emit(f"urem i64 {quotient.ref}, {integers.value(n).ref}", I64)
-        )
+    indices = item_indices(integers, s.batch, s.units, at)
 
     def shifted(place: Value, steps: tuple[Integer, ...]) -> Value:
         for i, step in zip(indices, steps, strict=True):
             if step != 0:
-                place = _shifted(b, place, i * integers.word(step))
+                place = displaced(b, place, i * integers.word(step))
         return place
 
     first, second, out = (
@@ -256,11 +261,11 @@ def _argument(b: Builder, n: int) -> Value:
     return b.load(b.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR), PTR, 8)
 
 
-def _shifted(b: Builder, base: Value, by: Value) -> Value:
+def displaced(b: Builder, base: Value, by: Value) -> Value:
     return b.emit(f"getelementptr i8, ptr {base.ref}, i64 {by.ref}", PTR)
 
 
-def _constant(b: Builder, type: str, value: str) -> Value:
+def module_constant(b: Builder, type: str, value: str) -> Value:
     """The address of a number in the module."""
     constants = b.functions
     key = f"{type} {value}"
@@ -269,4 +274,12 @@ def _constant(b: Builder, type: str, value: str) -> Value:
     return Value(b, name, PTR)
 
 
-__all__ = ["Products", "Texts"]
+__all__ = [
+    "Integers",
+    "Products",
+    "Texts",
+    "counted",
+    "displaced",
+    "item_indices",
+    "module_constant",
+]

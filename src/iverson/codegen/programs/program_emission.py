@@ -35,25 +35,27 @@ from iverson.codegen.nests.access_checks import Plan
 from iverson.codegen.nests.access_checks import plan as plan_of
 from iverson.codegen.nests.nodes import Buffer, Kernel, arguments_of
 from iverson.codegen.nests.print import nameless_text
-from iverson.codegen.programs import blas_calls, product_emission
+from iverson.codegen.programs import blas_calls, product_emission, routine_emission
 from iverson.codegen.programs.launches import (
     OFTEN,
     Choice,
     Gemm,
-    Integer,
     Launches,
     Loop,
     Phases,
     Place,
+    RoutineCall,
     Step,
+    StopIf,
     Word,
     is_shared_out,
     moving,
     sharing,
     walk,
 )
-from iverson.codegen.programs.nodes import Nest, Product, Program
+from iverson.codegen.programs.nodes import Nest, Product, Program, Stop
 from iverson.codegen.programs.nodes import walk as program_walk
+from iverson.codegen.programs.routines import Failure
 from iverson.codegen.runtime.array_headers import data_offset, flags_offset, items_offset
 from iverson.codegen.runtime.target import Machine
 
@@ -73,6 +75,8 @@ _DENSE = 0x1 | 0x100
 FAULT, NOT_DENSE = 1, 2
 #: Or the handler of a signal raised.
 _RAISED = 3
+#: Or a step stopped it: this and the number of the failure.
+FAILED = 16
 #: The words from the arena's address to the routines: it, the record of faults, the team, `iverson_run`, and
 #: the number of threads of a product.
 FURTHER = 5
@@ -81,7 +85,7 @@ FURTHER = 5
 @dataclass(frozen=True)
 class Layout:
     """Contents of the arguments: buffers given as objects, constants, and routines; and faults that nests may
-    report.
+    report, and failures with which steps may stop the program.
 
     nests : each distinct kernel by its text, with its plan and the number of its first place in the record of
     faults. shared_products : whether threads take part in products.
@@ -90,6 +94,7 @@ class Layout:
     objects: tuple[Buffer, ...]
     constants: tuple[Buffer, ...]
     routines: tuple[str, ...]
+    failures: tuple[Failure, ...]
     nests: dict[str, tuple[Kernel, Plan, int]]
     shared_products: bool
 
@@ -117,18 +122,21 @@ def layout(program: Program) -> Layout:
     """The arguments of a program."""
     routines: dict[str, None] = {}
     kernels: dict[str, Kernel] = {}
+    failures: dict[Failure, None] = {}
     shared_products = False
     for s in program_walk(program.steps):
         if isinstance(s, Product):
             routines[blas_calls.routine(s.out.buffer.dtype)] = None
             shared_products = shared_products or bool(sharing(s))
+        elif isinstance(s, Stop):
+            failures[s.failure] = None
         elif isinstance(s, Nest):
             kernels.setdefault(nameless_text(s.kernel), s.kernel)
     plans = [_plan(k) for k in kernels.values()]
     starts = accumulate((len(p.reported) for p in plans), initial=0)
     nests = dict(zip(kernels, zip(kernels.values(), plans, starts, strict=False), strict=True))
     objects = *program.of("in", "inout"), *program.of("out")
-    return Layout(objects, program.of("const"), tuple(routines), nests, shared_products)
+    return Layout(objects, program.of("const"), tuple(routines), tuple(failures), nests, shared_products)
 
 
 def _plan(kernel: Kernel) -> Plan:
@@ -179,6 +187,7 @@ class _Emitter:
     ) -> None:
         self.launches, self.contents, self.works, self.b = launches, contents, works, b
         self.texts = product_emission.Texts() if texts is None else texts
+        self.integers = product_emission.Integers(b, Value(b, "%arguments", PTR), contents.length)
         self.at: dict[str, Value] = {}
         self.swapped: dict[str, Value] = {}
 
@@ -228,15 +237,6 @@ class _Emitter:
     def argument(self, n: int, type: Type = PTR) -> Value:
         return self.b.load(self.b.emit(f"getelementptr i64, ptr %arguments, i64 {n}", PTR), type, 8)
 
-    def word(self, n: Integer) -> int | Value:
-        """An integer, as a number or as the value that the call passes."""
-        return self.argument(self.contents.length + n.number, I64) if isinstance(n, Word) else n
-
-    def value(self, n: Integer) -> Value:
-        """Value of an integer."""
-        x = self.word(n)
-        return x if isinstance(x, Value) else self.b.const(x, I64)
-
     def begin(self) -> None:
         """Emit reads of the arguments, and note the values; LLVM drops those that nothing uses."""
         b, contents = self.b, self.contents
@@ -255,7 +255,7 @@ class _Emitter:
             lambda function, arguments, total: self.run_shares(function, self.packed(arguments), total),
             b.cast("ptrtoint", threads, I64),
             self.texts,
-            contents.length,
+            self.integers,
         )
 
     def take_arrays(self) -> None:
@@ -290,7 +290,7 @@ class _Emitter:
             return self.b.get(self.swapped[x.name], PTR)
         if x.name in self.bases:
             return self.bases[x.name]
-        return self._shifted(self.arena, self.word(self.launches.arena[x.name]))
+        return self._shifted(self.arena, self.integers.word(self.launches.arena[x.name]))
 
     def _shifted(self, base: Value, by: int | Value) -> Value:
         if isinstance(by, int) and by == 0:
@@ -302,9 +302,9 @@ class _Emitter:
         """Address of a place; of any memory that may be read if the place has no entries."""
         if p.is_empty:
             return self.arena
-        place = self._shifted(self._base(p.buffer), self.word(p.offset))
+        place = self._shifted(self._base(p.buffer), self.integers.word(p.offset))
         for var, by in p.moves:
-            place = self._shifted(place, self.at[var] * self.word(by))
+            place = self._shifted(place, self.at[var] * self.integers.word(by))
         return place
 
     def scalar(self, p: Place) -> Value:
@@ -330,6 +330,10 @@ class _Emitter:
                 self.products.step(s)
             elif isinstance(s, Loop):
                 self.repeat(s)
+            elif isinstance(s, RoutineCall):
+                routine_emission.emit(self.integers, s, self.pointer)
+            elif isinstance(s, StopIf):
+                self.stop(s)
             else:
                 self.branch(s)
 
@@ -342,9 +346,9 @@ class _Emitter:
         kernel, plan = s.kernel, s.plan
         faults = self._shifted(self.faults, 16 * s.faults)
         pointers = {x.name: self.pointer(p) for x, p in zip(kernel.arguments, s.places, strict=True)}
-        sizes = [self.value(n) for n in s.sizes]
+        sizes = [self.integers.value(n) for n in s.sizes]
         for k in range(len(kernel.phases)):
-            total = self.value(s.totals[k])
+            total = self.integers.value(s.totals[k])
             operands = [*(pointers[x.name] for x in arguments_of(kernel, k)), faults, *sizes]
             self.phase(s, k, operands, total)
             b.wrote()
@@ -356,7 +360,7 @@ class _Emitter:
         b, flag = self.b, s.by_team[k]
         if isinstance(flag, Word):
             shares, alone, after = b.fresh("shares"), b.fresh("alone"), b.fresh("after")
-            b.br_if(self.value(flag).ne(0), shares, alone)
+            b.br_if(self.integers.value(flag).ne(0), shares, alone)
             for label, one in ((shares, 1), (alone, 0)):
                 b.start(label)
                 self.phase(replace(s, by_team=(one,) * len(s.by_team)), k, operands, total)
@@ -393,6 +397,10 @@ class _Emitter:
         with b.leaving(any_of.ne(0), f"i64 {FAULT}"):
             pass
 
+    def stop(self, s: StopIf) -> None:
+        with self.b.leaving(self.scalar(s.condition), f"i64 {FAILED + s.failure}"):
+            pass
+
     def branch(self, s: Choice) -> None:
         b = self.b
         then, other, after = b.fresh("then"), b.fresh("else"), b.fresh("after")
@@ -420,7 +428,7 @@ class _Emitter:
         if s.trips is None:
             b.br(test)
         else:
-            b.br_if(i < self.word(s.trips), test, after)
+            b.br_if(i < self.integers.word(s.trips), test, after)
         b.start(test)
         if s.when is None:
             b.br(inside)
@@ -479,4 +487,4 @@ class _Emitter:
         return self.b.call("llvm.readcyclecounter", I64, (), pure=False)
 
 
-__all__ = ["ENTRY_NAME", "NOT_DENSE", "Layout", "emit", "layout"]
+__all__ = ["ENTRY_NAME", "FAILED", "NOT_DENSE", "Layout", "emit", "layout"]

@@ -10,6 +10,8 @@ from iverson.codegen.programs import blas_calls
 from iverson.codegen.programs.nodes import (
     ROLES,
     Branch,
+    Call,
+    Leaf,
     Nest,
     Number,
     Product,
@@ -21,6 +23,7 @@ from iverson.codegen.programs.nodes import (
     reads_and_writes,
     size,
 )
+from iverson.codegen.programs.routines import Loop, extents_of
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import DType
@@ -106,12 +109,19 @@ class _Verifier:
         if s.trips and s.when is None:
             scope.initialized |= inner.initialized
 
-    def leaf(self, s: Nest | Product, scope: _Scope) -> None:
-        """Check a nest or product: its views, that what it reads was written, and that no write overlaps."""
+    def leaf(self, s: Leaf, scope: _Scope) -> None:
+        """Check a step without steps inside.
+
+        Its views lie inside, what it reads was written, and its writes do not overlap.
+        """
         if isinstance(s, Nest):
             self.nest(s)
-        else:
+        elif isinstance(s, Product):
             self.product(s, scope)
+        elif isinstance(s, Call):
+            self.call(s)
+        else:
+            self.scalar(s.condition, scope)
         reads, writes = reads_and_writes(s)
         for v in (*reads, *writes):
             self.view(v, scope)
@@ -163,6 +173,28 @@ class _Verifier:
         self.require(max(s.out.shape + s.left.shape) < 2**31, name, "an axis of 2**31", "32-bit extents")
         for x in (s.alpha, s.beta):
             self.scale(x, s.out.buffer.dtype, scope)
+
+    def call(self, s: Call) -> None:
+        """Check that the views of a routine have its core axes, and one batch before them."""
+        routine, shapes = s.routine, [v.shape for v in s.views]
+        name = getattr(routine, "name", None) or getattr(routine, "symbol", "")
+        count = len(routine.cores) == len(routine.roles) == len(s.views)
+        self.require(count, name, f"{len(s.views)} views", f"{len(routine.cores)}")
+        self.require(
+            extents_of(routine.cores, shapes) is not None, name, f"shapes {shapes}", f"{routine.cores}"
+        )
+        batches = {shape[: len(shape) - len(core)] for shape, core in zip(shapes, routine.cores, strict=True)}
+        self.require(len(batches) == 1, name, f"batches {batches}", "one")
+        self.require(max(map(max, filter(None, shapes)), default=0) < 2**31, name, "an axis of 2**31", "less")
+        for v, core in zip(s.views, routine.cores, strict=True):
+            first = len(v.shape) - len(core)
+            own = View(v.buffer, v.shape[first:], v.strides[first:])
+            in_order = isinstance(routine, Loop) or own.contiguous
+            self.require(in_order, name, f"strides {v.strides}", "core axes in C order")
+        if s.status is not None:
+            dtype = s.status.buffer.dtype
+            fits = s.status.shape == () and dtype.name == "int32"
+            self.require(fits, name, f"a status {s.status}", "one entry of int32")
 
     def scale(self, x: Number | View, dtype: DType, scope: _Scope) -> None:
         if isinstance(x, View):

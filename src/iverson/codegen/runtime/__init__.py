@@ -10,5 +10,6 @@ It imports no other sub-package of `codegen`.
 - `workspaces`: temporary arrays that one call leaves for the next.
 - `thread_pool`: ranges of iterations on a pool of Python threads.
 - `blas_threads`: an OpenBLAS kept on the thread that calls it.
+- `library_functions`: addresses of functions of LAPACK, BLAS and NumPy.
 - `machine_peak`: measured peak of operations and of bytes a second.
 """

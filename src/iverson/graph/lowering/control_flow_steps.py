@@ -51,7 +51,7 @@ class Around(Protocol):
     def is_made(self, v: Value, place: View) -> None: ...
 
     def inside(
-        self, body: Body, given: Sequence[View], into: Sequence[View], times: Times
+        self, body: Body, given: Sequence[View], into: Sequence[View], times: Times, shared: int = 0
     ) -> tuple[Step, ...]: ...
 
 
@@ -81,7 +81,7 @@ def _scan(at: Around, e: Equation) -> None:
     xs = [_slice(_stacked(at, x), var, length, reverse) for x in e.operands[first:]]
     after = [at.memory.temp(c.buffer.dtype, c.shape) for c in state]
     times = replace(at.times, each=at.times.each * length)
-    inner = at.inside(body, [*const_views, *state, *xs], [*after, *ys], times)
+    inner = at.inside(body, [*const_views, *state, *xs], [*after, *ys], times, consts)
     at.steps.append(Repeat(var, length, inner, _swaps(state, after)))
     _finished(at, e.results[:carry], state)
 
@@ -97,7 +97,7 @@ def _while(at: Around, e: Equation) -> None:
     times, count = at.memory.counted()
     inner = (
         count,
-        *at.inside(body, [*const_views, *state], after, times),
+        *at.inside(body, [*const_views, *state], after, times, consts),
         *at.inside(condition, [*const_views, *after], [flag], times),
     )
     at.steps.append(Repeat(at.memory.variable(), None, inner, _swaps(state, after), flag))

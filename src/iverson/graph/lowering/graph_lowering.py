@@ -7,10 +7,11 @@ An equation is one of these (`graph.native.step_kinds`), in this order:
 - a view: its result is another value seen through strides (`strided_views`);
 - a product of matrices, by BLAS;
 - a recurrence along an axis, a native loop (`recurrence_loops`); sorting along one (`sort_loops`);
+- a decomposition, a solve or a Fourier transform, by the routine that its kernel calls (`library_calls`);
 - a write at places that an index array names, or the check of such an array (`indexed_writes`);
 - a product of stored entries with a dense matrix, row by row (`sparse_row_products`);
 - a tensor expression (`equation_expressions`), lowered together with its neighbours (`expression_fusion`);
-- a *library step*: the op's own kernel, called from Python on handles (a solve, an fft, a product of two
+- a *library step*: the op's own kernel, called from Python on handles (a product of two
   sparse matrices, index notation that runs in blocks: `large_temporaries`). Library steps cut the graph into
   segments, as few as the order of the values allows.
 
@@ -32,7 +33,13 @@ from iverson.codegen.programs.compiled_program import Calling, Planned, compiled
 from iverson.codegen.programs.integer_arguments import CodeSharing
 from iverson.core.counting import work
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
-from iverson.core.errors import ArgumentError, IndexingError, IversonError, ShapeError
+from iverson.core.errors import (
+    ArgumentError,
+    IndexingError,
+    IversonError,
+    LinearAlgebraError,
+    ShapeError,
+)
 from iverson.core.protocols import LayoutValue, NDArray, Params
 from iverson.core.python.cached import cached_property
 from iverson.core.table import TABLE
@@ -134,7 +141,7 @@ class Lowered:
         """The outputs for values that fit; ``binding`` has the pattern of each symbol."""
         try:
             return self._run(values, binding)
-        except IndexingError as error:
+        except (IndexingError, LinearAlgebraError) as error:
             raise _in_words(error, self.graph, values, binding) from None
 
     def _run(self, values: Sequence[LayoutValue], binding: Binding) -> Sequence[Any]:
@@ -289,17 +296,17 @@ def _body_on(body: Graph, binding: Binding, args: Sequence[Argument]) -> Graph:
 
 
 def _in_words(
-    error: IndexingError, graph: Graph, values: Sequence[LayoutValue], binding: Binding
-) -> IndexingError:
+    error: IversonError, graph: Graph, values: Sequence[LayoutValue], binding: Binding
+) -> IversonError:
     """Error of the op at fault, in place of the ``error`` that machine code raised.
 
-    The op is found by running the graph op by op; ``error`` is returned if no op raises an IndexingError.
+    The op is found by running the graph op by op; ``error`` is returned if no op raises one of its class.
     """
     environment: dict[Value, Any] = {**dict(graph.constants), **dict(zip(graph.inputs, values, strict=True))}
     try:
         for e in graph.equations:
             environment.update(zip(e.results, _carried_out(e, environment, binding), strict=True))
-    except IndexingError as op_error:
+    except type(error) as op_error:
         return op_error
     except IversonError:  # what ran as one program has no eager form
         pass

@@ -22,7 +22,13 @@ from iverson.graph.ir.operations import mended
 from iverson.graph.lowering import control_flow_steps
 from iverson.graph.lowering.copy_elision import Assembly, Part, assemblies
 from iverson.graph.lowering.rematerialisation import recompute
-from iverson.graph.native import indexed_writes, recurrence_loops, sort_loops, sparse_row_products
+from iverson.graph.native import (
+    indexed_writes,
+    library_calls,
+    recurrence_loops,
+    sort_loops,
+    sparse_row_products,
+)
 from iverson.graph.native.buffers import Memory, Times, filled
 from iverson.graph.native.equation_expressions import is_expression
 from iverson.graph.native.expression_fusion import Temp, group_steps
@@ -100,6 +106,10 @@ class Segment:
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
         self.steps: list[Step] = []
+        #: Inputs that all steps of a loop share, factors of those that are solved with, and steps before it.
+        self.shared: set[Value] = set()
+        self.factors: dict[Any, library_calls.Factors] = {}
+        self.before: list[Step] = []
         #: What was found of inputs here, by where they are: a weight is looked at once.
         self.flags: dict[Any, View] = {}
 
@@ -137,15 +147,23 @@ class Segment:
         return self.steps
 
     def inside(
-        self, body: Body, given: Sequence[View], into: Sequence[View], times: Times
+        self, body: Body, given: Sequence[View], into: Sequence[View], times: Times, shared: int = 0
     ) -> tuple[Step, ...]:
-        """The steps of a body whose inputs are in ``given``, and which writes its outputs to ``into``."""
+        """The steps of a body whose inputs are in ``given``, and which writes its outputs to ``into``.
+
+        What they need before a loop around them is added to the steps here.
+
+        shared : number of inputs, the first ones, that are the same in all steps of a loop.
+        """
         graph = body.graph
         constants = arrays_of(graph)
         inner = Segment(graph.equations, body.kinds.of, graph.outputs, constants, self.memory, times)
         inner.places.update(zip(graph.inputs, given, strict=True))
         inner.targets.update(zip(graph.outputs, into, strict=True))
-        return tuple(inner.run())
+        inner.shared.update(graph.inputs[:shared])
+        steps = tuple(inner.run())
+        self.steps += inner.before
+        return steps
 
     # --- order ------------------------------------------------------------------------------------
 
@@ -168,6 +186,7 @@ class Segment:
             "mended": self.mended,
             "recurrence": self.recurrence,
             "order": self.order,
+            "call": self.call,
             "write": self.write,
             "rows": self.rows,
             "block": self.block,
@@ -347,6 +366,22 @@ class Segment:
     def order(self, e: Equation) -> None:
         operands = [self.view_of(x) for x in e.operands]
         self.steps += sort_loops.steps(e, operands, self.made(e.results[0]), self.memory)
+
+    # --- routines of libraries --------------------------------------------------------------------
+
+    def call(self, e: Equation) -> None:
+        operands = [self.view_of(x) for x in e.operands]
+        outs = [self.made(v) for v in e.results]
+        if e.op.name == "solve" and e.operands[0] in self.shared:
+            (x,), (a, b) = outs, operands
+            factors = self.factors.get((a, x.buffer.dtype))
+            if factors is None:
+                before, factors = library_calls.factors(a, x.buffer.dtype, self.memory)
+                self.factors[a, x.buffer.dtype] = factors
+                self.before += before
+            self.steps += library_calls.solution(factors, b, x, self.memory)
+        else:
+            self.steps += library_calls.steps(e, operands, outs, self.memory)
 
     # --- writes -----------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ Of its siblings it may import `ir` and `passes`.
 - `equation_expressions`: equations as tensor expressions.
 - `expression_fusion`: groups of tensor expressions as fused loop nests.
 - `recurrence_loops`: cumulative sums and other recurrences along an axis.
+- `library_calls`: solves, decompositions and Fourier transforms, by routines of NumPy and LAPACK.
+- `small_matrices`: batches of small matrices, factored and solved with in lanes.
 - `sort_loops`: sorting, search in sorted vectors, and positions of extrema.
 - `indexed_writes`: writes at places that index arrays name, and checks of index arrays.
 - `sparse_row_products`: products of a sparse matrix with a dense one, row by row.

@@ -1,15 +1,13 @@
-"""Sorting as native loops: merge sort, search in a sorted vector, positions of extrema along an axis.
+"""Sorting as native steps: NumPy's sorts, search in a sorted vector, positions of extrema along an axis.
 
-keys, order = x, 0 1 2 ...; for w = 1, 2, 4, ...: merge neighbouring runs of w entries into one of 2 w
-
-Of two equal keys the first one goes first, and nan is larger than all numbers, as in NumPy's stable sort.
+Rows are sorted by the functions that NumPy has for their dtype, as the op's own kernel does: nan is larger
+than all numbers, and descending order is that of the reversed row, reversed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from iverson.codegen.nests.nodes import (
     BOOL,
     INT64,
     Declare,
+    If,
     Let,
     Load,
     Local,
@@ -28,15 +27,23 @@ from iverson.codegen.nests.nodes import (
     UpdateArg,
     Var,
 )
-from iverson.codegen.programs import Repeat, View, step_builders
-from iverson.codegen.programs.nodes import Step, c_strides
+from iverson.codegen.nests.task import Task
+from iverson.codegen.programs import Branch, View, step_builders
+from iverson.codegen.programs.nodes import Call, Step
+from iverson.codegen.programs.routines import Function, Reference
+from iverson.codegen.runtime import library_functions
+from iverson.codegen.schedule.exact_walks import boxed
 from iverson.expr.build import cast, const
 from iverson.expr.function_facts import identity
-from iverson.expr.nodes import Apply, Const, DType, Expr, Select
+from iverson.expr.nodes import Apply, Const, Expr, Select
 from iverson.graph.ir.nodes import Equation, Value
 from iverson.graph.native.buffers import Memory
 
-ORDERS = ("argsort", "sort", "searchsorted", "cumulative_argmax")
+#: NumPy's kinds of sorts.
+QUICK, _, STABLE = library_functions.SORTS
+ORDERS = ("argsort", "argtop", "sort", "searchsorted", "cumulative_argmax")
+#: Entries of an order up to which they are inserted one by one into those that were first so far.
+FEW = 64
 #: Of complex numbers; extrema of others are tensor expressions.
 COMPLEX_ORDERS = ("argsort", "sort", "searchsorted", "argmax", "argmin")
 
@@ -45,6 +52,8 @@ def is_order(equation: Equation) -> bool:
     """True if an equation is one of `ORDERS`, or of `COMPLEX_ORDERS` on complex numbers."""
     values = [*equation.operands, *equation.results]
     if any(type(v) is not Value or 0 in v.shape for v in values):
+        return False
+    if equation.op.name in ("argsort", "argtop", "sort") and not library_functions.HAS_TABLES:
         return False
     is_complex = any(v.dtype.kind == "c" for v in values)
     return equation.op.name in (COMPLEX_ORDERS if is_complex else ORDERS)
@@ -62,7 +71,11 @@ def steps(equation: Equation, operands: Sequence[View], out: View, memory: Memor
     rows, back = _rows(x, axis), _rows(out, axis)
     if equation.op.name == "cumulative_argmax":
         return [_running(rows, back, params["largest"])]
-    return _sorted(rows, back, memory, params["descending"], whole=equation.op.name == "sort")
+    if equation.op.name == "argtop":
+        return _first(rows, back, memory, params["descending"])
+    if equation.op.name == "sort":
+        return _sorted(rows, back, memory, params["descending"])
+    return _order(rows, back, memory, params["descending"], params["stable"])
 
 
 def _rows(v: View, axis: int) -> View:
@@ -74,82 +87,125 @@ def _rows(v: View, axis: int) -> View:
 # --- sorting ----------------------------------------------------------------------------------------
 
 
-def _sorted(x: View, out: View, memory: Memory, descending: bool, *, whole: bool) -> list[Step]:
-    """Steps of a merge sort of each row of ``x`` into ``out``.
+def _sorted(x: View, out: View, memory: Memory, descending: bool) -> list[Step]:
+    """Steps of a sort of each row of ``x`` into ``out``.
 
-    whole : write the entries in order; if not, their positions before.
+    Zeros of both signs are equal: only a stable sort, which takes longer, leaves them in their order.
     """
-    dtype, count = x.buffer.dtype, x.shape[-1]
-    flat = prod(x.shape[:-1]), count
-    keys, merged = (memory.temp(dtype, flat) for _ in range(2))
-    pairs = [(keys, merged)]
-    first: list[Step] = [step_builders.copy(_shaped(keys, x.shape), x)]
-    if not whole:
-        order, merged_order = (memory.temp(INT64, flat) for _ in range(2))
-        first.append(step_builders.elementwise(order, Var("i1"), {}))
-        pairs.append((order, merged_order))
-    rounds = (count - 1).bit_length()
-    result = _shaped(pairs[-1][0], x.shape)
-    if not rounds:
-        return [*first, step_builders.copy(out, result)]
-    var = memory.variable()
-    level = memory.hold(np.arange(rounds))
-    level = View(level.buffer, (), ()).moved(var, 1)
-    swaps = tuple((a.buffer, b.buffer) for a, b in pairs)
-    merge = _merge(pairs, level, descending)
-    return [*first, Repeat(var, rounds, (merge,), swaps), step_builders.copy(out, result)]
+    dtype = x.buffer.dtype
+    first, last = _ascending(x, descending), _ascending(out, descending)
+    keys = last if last.contiguous else memory.temp(dtype, x.shape)
+    steps: list[Step] = [step_builders.copy(keys, first)]
+    if dtype.kind == "f":
+        flag = memory.temp(BOOL, ())
+        steps += [
+            _any_negative_zero(keys, flag),
+            Branch(flag, (_in_place(keys, STABLE),), (_in_place(keys),)),
+        ]
+    else:
+        steps.append(_in_place(keys))
+    return steps if keys is last else [*steps, step_builders.copy(last, keys)]
 
 
-def _shaped(v: View, shape: tuple[int, ...]) -> View:
-    """All of a buffer in order, in another shape."""
-    return replace(v, shape=shape, strides=c_strides(shape))
+def _order(x: View, out: View, memory: Memory, descending: bool, stable: bool) -> list[Step]:
+    """Steps that write the positions, before, of the sorted entries of each row of ``x`` into ``out``.
 
-
-def _merge(pairs: Sequence[tuple[View, View]], level: View, descending: bool) -> Step:
-    """One step of merge sort: merge neighbouring runs of 2^level entries into runs of twice that length.
-
-    pairs : the view to read from and the view to write to: of the keys, then (if wanted) of the positions.
+    The order of the reversed row, reversed, keeps equal entries in their first order.
     """
-    rows, count = pairs[0][0].shape
-    row, run, i = Var("row"), Var("run"), Var("i")
-    power = Load(step_builders.as_buffer("level", level), ()) + 1
-    views = {"level": level} | {f"from{k}": a for k, (a, _) in enumerate(pairs)}
-    views |= {f"to{k}": b for k, (_, b) in enumerate(pairs)}
+    count = x.shape[-1]
+    first, last = _ascending(x, descending), _ascending(out, descending)
+    keys = first if _has_rows(first) else memory.temp(x.buffer.dtype, x.shape)
+    order = out if out.contiguous and not descending else memory.temp(INT64, x.shape)
+    steps: list[Step] = [] if keys is first else [step_builders.copy(keys, first)]
+    steps.append(step_builders.elementwise(order, Var(f"i{len(x.shape) - 1}"), {}))
+    symbol = library_functions.sort(x.buffer.dtype, STABLE if stable else QUICK, order=True)
+    arguments = (Reference(0), Reference(1), count, 0)
+    steps.append(
+        Call(Function(symbol, arguments, ("n", "n"), ("in", "inout"), by_reference=False), (keys, order))
+    )
+    if order is out:
+        return steps
+    at = step_builders.variables(step_builders.axes(x.shape))
+    place: Expr = Load(step_builders.as_buffer("order", order), at)
+    place = const(count - 1, INT64) - place if descending else place
+    return [*steps, step_builders.elementwise(last, place, {"order": order})]
 
-    def read(k: int, at: Expr) -> Expr:
-        return Load(step_builders.as_buffer(f"from{k}", pairs[k][0]), (row, _inside(at, count)))
 
-    def local(name: str, dtype: DType = INT64) -> Local:
-        return Local(name, dtype)
+def _first(x: View, out: View, memory: Memory, descending: bool) -> list[Step]:
+    """Steps that write the positions of the first entries of a stable order of each row.
 
-    lo, middle, hi, left_at, right_at = map(local, ("lo", "middle", "hi", "left", "right"))
-    second, at = local("second", BOOL), local("at")
-    before = _before(read(0, right_at), read(0, left_at), descending)
-    is_second = (left_at >= middle) | ((right_at < hi) & before)
-    step = cast(second, INT64)
-    body: list[Stmt] = [
-        Let("second", is_second),
-        Let("at", Select(second, right_at, left_at)),
-        *(
-            Store(step_builders.as_buffer(f"to{k}", b), (row, _inside(i, count)), read(k, at))
-            for k, (_, b) in enumerate(pairs)
-        ),
-        Update("right", "assign", right_at + step),
-        Update("left", "assign", left_at + (1 - step)),
-    ]
-    width = _shifted(const(1, INT64), power)
-    runs: list[Stmt] = [
-        Let("lo", _shifted(run, power)),
-        Let("middle", _least(lo + _shifted(const(1, INT64), power - 1), count)),
-        Let("hi", _least(lo + width, count)),
-        Declare("left", INT64, lo),
-        Declare("right", INT64, middle),
-        Loop("i", lo, hi, tuple(body)),
-    ]
-    number = Apply("bitwise_right_shift", (width + (count - 1), power), INT64)
-    inner = Loop("run", Const(0), number, tuple(runs))
-    nest = Loop("row", Const(0), Const(rows), (inner,), mark="parallel" if rows > 1 else "")
-    return step_builders.nest("merge", [nest], views, [f"to{k}" for k in range(len(pairs))])
+    Those that were first so far are kept in order; an entry that goes before the last of them is inserted.
+    """
+    *outer, n = x.shape
+    count = out.shape[-1]
+    if count > FEW:
+        order = memory.temp(INT64, x.shape)
+        return [
+            *_order(x, order, memory, descending, True),
+            step_builders.copy(out, replace(order, shape=out.shape)),
+        ]
+    keys = memory.temp(x.buffer.dtype, out.shape)
+    at = [Var(f"i{k}") for k in range(len(outer))]
+    i, t, place = Var("i"), Var("t"), Local("place", INT64)
+    entry, last = Local("entry", x.buffer.dtype), Local("last", INT64)
+
+    def read(name: str, v: View, k: Expr) -> Expr:
+        return Load(step_builders.as_buffer(name, v), (*at, _inside(k, count)))
+
+    def write(name: str, v: View, k: Expr, value: Expr) -> Stmt:
+        return Store(step_builders.as_buffer(name, v), (*at, _inside(k, count)), value)
+
+    before = _before(entry, read("keys", keys, last - t - 1), descending)
+    shifted: tuple[Stmt, ...] = (
+        write("keys", keys, last - t, read("keys", keys, last - t - 1)),
+        write("out", out, last - t, read("out", out, last - t - 1)),
+        Update("place", "assign", last - t - 1),
+    )
+    inserted: tuple[Stmt, ...] = (
+        Let("last", _least(i, count - 1)),
+        Declare("place", INT64, last),
+        Loop("t", Const(0), last, (If(before, shifted),)),
+        write("keys", keys, place, entry),
+        write("out", out, place, i),
+    )
+    is_first = Apply("less", (i, const(count, INT64)), BOOL)
+    is_first = is_first | _before(entry, read("keys", keys, const(count - 1, INT64)), descending)
+    body: tuple[Stmt, ...] = (
+        Let("entry", Load(step_builders.as_buffer("x", x), (*at, i))),
+        If(is_first, inserted),
+    )
+    phases = [_looped((Loop("i", Const(0), Const(n), body),), at, outer)]
+    return [step_builders.nest("first", phases, {"x": x, "keys": keys, "out": out}, ("keys", "out"))]
+
+
+def _ascending(v: View, descending: bool) -> View:
+    """A view whose rows are read from the end if ``descending``."""
+    if not descending:
+        return v
+    offset = v.offset + (v.shape[-1] - 1) * v.strides[-1]
+    return replace(v, strides=(*v.strides[:-1], -v.strides[-1]), offset=offset)
+
+
+def _has_rows(v: View) -> bool:
+    """True if the entries of each row lie in order."""
+    return v.strides[-1] == 1 or v.shape[-1] == 1
+
+
+def _in_place(keys: View, kind: str = QUICK) -> Step:
+    """Sort of each row in its place, by NumPy's function for the dtype."""
+    symbol = library_functions.sort(keys.buffer.dtype, kind, order=False)
+    arguments = (Reference(0), keys.shape[-1], 0)
+    return Call(Function(symbol, arguments, ("n",), ("inout",), by_reference=False), (keys,))
+
+
+def _any_negative_zero(x: View, flag: View) -> Step:
+    """Whether an entry is -0."""
+    over = step_builders.axes(x.shape)
+    entry = Load(step_builders.as_buffer("x", x), step_builders.variables(over))
+    zero = Apply("equal", (entry, const(0, x.buffer.dtype)), BOOL)
+    value = zero & Apply("signbit", (entry,), BOOL)
+    task = Task(step_builders.as_buffer("flag", flag), (), value, over, combine="max", fresh=True)
+    return step_builders.nest("signs", boxed(task), {"x": x, "flag": flag}, ("flag",))
 
 
 def _before(a: Expr, b: Expr, descending: bool) -> Expr:

@@ -13,6 +13,7 @@ from iverson.graph.ir.operations import mended
 from iverson.graph.native.equation_expressions import is_expression
 from iverson.graph.native.indexed_writes import is_write
 from iverson.graph.native.layout_assignment import in_order_of_reads
+from iverson.graph.native.library_calls import is_call
 from iverson.graph.native.recurrence_loops import is_recurrence
 from iverson.graph.native.sort_loops import is_order
 from iverson.graph.native.sparse_row_products import is_rows
@@ -25,7 +26,7 @@ BLOCKS = ("scan", "while", "cond", "checkpoint")
 
 
 class Kinds:
-    """Kind of each equation: "view", "product", "mended", "recurrence", "order", "write", "rows",
+    """Kind of each equation: "view", "product", "mended", "recurrence", "order", "call", "write", "rows",
     "expression", "block" or "library"."""
 
     def __init__(self, graph: Graph) -> None:
@@ -55,6 +56,8 @@ class Kinds:
             return "recurrence"
         if is_order(e):
             return "order"
+        if is_call(e):
+            return "call"
         if is_write(e):
             return "write"
         if is_rows(e):

@@ -38,6 +38,42 @@ define(
 )
 
 
+def _argtop(x: NDArray, *, axis: int, count: int, descending: bool) -> Any:
+    """Positions of the first ``count`` entries of a stable order, found without sorting everything."""
+    lines = np.moveaxis(x, axis, -1)
+    if lines.dtype.kind not in "biuf" or (lines.dtype.kind == "f" and np.isnan(lines).any()):
+        return np.take(_argsort(x, axis=axis, descending=descending, stable=True), np.arange(count), axis)
+    if descending:
+        lines = -lines if lines.dtype.kind == "f" else ~lines
+    last = np.partition(lines, count - 1, axis=-1)[..., count - 1 : count]
+    mask = lines <= last
+    if np.count_nonzero(mask) > last.size * count:  # of equal entries the first
+        before, ties = lines < last, lines == last
+        missing = count - np.count_nonzero(before, axis=-1, keepdims=True)
+        mask = before | (ties & (np.cumsum(ties, axis=-1) <= missing))
+    shape = (*lines.shape[:-1], count)
+    at = np.nonzero(mask)[-1].reshape(shape)
+    order = np.argsort(lines[mask].reshape(shape), axis=-1, stable=True)
+    return np.moveaxis(np.take_along_axis(at, order, axis=-1), -1, axis)
+
+
+def _argtop_abstract(x: Shaped, *, axis: int, count: int, descending: bool) -> Aval:
+    return Aval((*x.shape[:axis], count, *x.shape[axis + 1 :]), dtypes.int64)
+
+
+define(
+    Op(
+        name="argtop",
+        forward=_argtop,
+        abstract=_argtop_abstract,
+        samples=lambda s: [
+            Sample((s.distinct((2, 3)),), {"axis": 1, "count": 2, "descending": False}),
+            Sample((s.distinct((4, 2)),), {"axis": 0, "count": 1, "descending": True}),
+        ],
+    )
+)
+
+
 def _batched_search(F: Namespace, examples: Examples, x: Value, v: Value, *, side: str) -> Any:
     """Search in the one array that all examples share, or for each example in its own."""
     return (F.searchsorted if examples.alike(0) else partial(one_by_one, F, examples))(x, v, side=side)

@@ -1,0 +1,543 @@
+"""Decompositions, solves and Fourier transforms as native steps: calls of the routines that kernels call too.
+
+    %x = solve(%a, %b)   ->   x, status = linalg.solve(a, b); stop if status: "Singular matrix"
+
+The routines are loops of NumPy's universal functions, on views with any strides, so results are those of the
+op's own kernel; and triangular solves of BLAS. What a kernel does before and after (the Hermitian part, a
+test for inf and nan, the triangle R) is a nest here. A loop whose steps solve with the same matrix factors it
+once, before the first step (`factors`, `solution`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.linalg import _umath_linalg
+
+from iverson.codegen.nests.nodes import BOOL, Load
+from iverson.codegen.nests.task import Task
+from iverson.codegen.programs import View, step_builders
+from iverson.codegen.programs.nodes import Call, Step, Stop
+from iverson.codegen.programs.routines import Failure, Function, Loop, Reference
+from iverson.codegen.runtime import library_functions
+from iverson.codegen.schedule.exact_walks import boxed
+from iverson.core import dtypes
+from iverson.core.protocols import DType
+from iverson.expr.build import cast, const
+from iverson.expr.nodes import Apply, Expr, Select
+from iverson.graph.ir.nodes import Equation, Value
+from iverson.graph.native import small_matrices
+from iverson.graph.native.buffers import Memory
+
+#: BLAS's and NumPy's letters.
+BLAS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+NUMPY = {"float32": "f", "float64": "d", "complex64": "F", "complex128": "D"}
+STATUS = np.dtype(np.int32)
+#: Routines that earlier versions of NumPy have under other names.
+NEW_ROUTINES = {
+    "svd": "svd_s",
+    "svd_full": "svd_f",
+    "svdvals": "svd",
+    "qr": "qr_r_raw",
+    "qr_complete": "qr_r_raw",
+}
+DECOMPOSES, FINITE = "a matrix it can decompose", "finite entries"
+
+
+def is_call(equation: Equation) -> bool:
+    """True if an equation is one of `CALLS`, of values with entries and in a dtype that LAPACK has."""
+    if equation.op.name not in CALLS or not library_functions.HAS_TABLES:
+        return False
+    if not hasattr(_umath_linalg, NEW_ROUTINES.get(equation.op.name, "solve")):
+        return False
+    values = [*equation.operands, *equation.results]
+    if any(type(v) is not Value or 0 in v.shape for v in values):
+        return False
+    inexact = [v for v in equation.results if dtypes.is_inexact(v.dtype)]
+    return all(v.dtype.name in NUMPY for v in inexact) and all(
+        v.dtype.kind in "biu" or v.dtype.name in NUMPY for v in equation.operands
+    )
+
+
+def steps(equation: Equation, operands: Sequence[View], outs: Sequence[View], memory: Memory) -> list[Step]:
+    """The steps that make the results in ``outs``."""
+    calls = Calls(memory)
+    CALLS[equation.op.name](calls, operands, outs, **equation.params)
+    return calls.steps
+
+
+@dataclass(frozen=True)
+class Factors:
+    """L and U of matrices, by columns in one array, and the exchanges of rows, as LAPACK counts them."""
+
+    lu: View
+    pivots: View
+
+
+class Calls:
+    """Steps in the making."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.steps: list[Step] = []
+
+    def temp(self, like: View | DType, shape: tuple[int, ...]) -> View:
+        """A new temporary in the dtype of a view."""
+        return self.memory.temp(like.buffer.dtype if isinstance(like, View) else like, shape)
+
+    def nest(self, out: View, value: Callable[..., Expr], **views: View) -> View:
+        """Add ``out[i] = value(i, entry of each view at i)``; return ``out``."""
+        at = step_builders.variables(step_builders.axes(out.shape))
+        loads = {name: Load(step_builders.as_buffer(name, v), at) for name, v in views.items()}
+        self.steps.append(step_builders.elementwise(out, value(at, **loads), views))
+        return out
+
+    def in_dtype(self, x: View, dtype: DType) -> View:
+        """The view itself, or that of a copy in ``dtype``."""
+        if x.buffer.dtype == dtype:
+            return x
+        return self.nest(self.temp(dtype, x.shape), lambda _, x: cast(x, dtype), x=x)
+
+    def anywhere(self, shape: tuple[int, ...], condition: Callable[..., Expr], **views: View) -> View:
+        """View of a flag: whether a condition holds for an entry of the views."""
+        out, over = self.memory.temp(BOOL, ()), step_builders.axes(shape)
+        at = step_builders.variables(over)
+        loads = [Load(step_builders.as_buffer(name, v), at) for name, v in views.items()]
+        task = Task(
+            step_builders.as_buffer("out", out), (), condition(*loads), over, combine="max", fresh=True
+        )
+        self.steps.append(step_builders.nest("any", boxed(task), {**views, "out": out}, ("out",)))
+        return out
+
+    def loop(
+        self, module: str, name: str, cores: str, views: Sequence[View], failure: Failure | None = None
+    ) -> None:
+        """Add the call of a universal function's loop.
+
+        cores : core axes of inputs and outputs, as "mm,mn->mn"; an input after a ``!`` is written too.
+        """
+        inputs, outputs = (part.split(",") for part in cores.split("->"))
+        letters = [_letter(v.buffer.dtype) for v in views]
+        signature = "".join(letters[: len(inputs)]) + "->" + "".join(letters[len(inputs) :])
+        roles = ["inout" if x.startswith("!") else "in" for x in inputs] + ["out"] * len(outputs)
+        routine = Loop(module, name, signature, tuple(x.strip("!") for x in inputs + outputs), tuple(roles))
+        status = None if failure is None else self.memory.temp(STATUS, ())
+        self.steps.append(Call(routine, tuple(views), status))
+        if status is not None and failure is not None:
+            self.steps.append(Stop(status, failure))
+
+    def finite(self, name: str, x: View) -> None:
+        """Stop if an entry of ``x`` is inf or nan: LAPACK's iterations may then never end."""
+        flag = self.anywhere(x.shape, lambda x: _not(Apply("isfinite", (x,), BOOL)), x=x)
+        remedy = "find them with isfinite"
+        self.steps.append(Stop(flag, Failure(name, "x", "inf or nan", FINITE, remedy)))
+
+
+def _letter(dtype: DType) -> str:
+    return NUMPY[dtype.name]
+
+
+def _not(x: Expr) -> Expr:
+    return Apply("logical_not", (x,), BOOL)
+
+
+def _spread(v: View, batch: tuple[int, ...], rank: int) -> View:
+    """A view with these batch axes before its last ``rank`` axes, repeated where its own have extent 1."""
+    lead = len(v.shape) - rank
+    missing = len(batch) - lead
+    steps = [0] * missing + [
+        0 if n == 1 else s for n, s in zip(v.shape[:lead], v.strides[:lead], strict=True)
+    ]
+    return replace(v, shape=(*batch, *v.shape[lead:]), strides=(*steps, *v.strides[lead:]))
+
+
+def _symmetrized(calls: Calls, x: View, dtype: DType, out: View | None = None) -> View:
+    """(x + x^H) / 2, in ``dtype``, in ``out`` or a new temporary."""
+    x = calls.in_dtype(x, dtype)
+    half = const(0.5, dtypes.real_of(dtype))
+
+    def value(_: Any, x: Expr, y: Expr) -> Expr:
+        other = Apply("conj", (y,), dtype) if dtype.kind == "c" else y
+        return Apply("multiply", (cast(half, dtype), Apply("add", (x, other), dtype)), dtype)
+
+    return calls.nest(out or calls.temp(dtype, x.shape), value, x=x, y=x.transposed)
+
+
+# --- solves and decompositions ----------------------------------------------------------------------
+
+
+def _solve(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
+    (x,) = outs
+    batch, dtype = x.shape[:-2], x.buffer.dtype
+    failure = Failure("solve", "a", "Singular matrix", DECOMPOSES)
+    if small_matrices.is_small(max(x.shape[-2:]), batch, dtype):
+        _small_solve(calls, *operands, x, failure)
+        return
+    a, b = (_spread(calls.in_dtype(v, dtype), batch, 2) for v in operands)
+    calls.loop("linalg", "solve", "mm,mn->mn", (a, b, x), failure)
+
+
+def _plain(name: str, cores: str, got: str = "") -> Callable[..., None]:
+    """Steps of an op that is one universal function of a matrix.
+
+    got : what its failure says; empty if it has none.
+    """
+
+    def call(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
+        x = calls.in_dtype(operands[0], outs[0].buffer.dtype)
+        calls.loop("linalg", name, cores, (x, *outs), Failure(name, "x", got, DECOMPOSES) if got else None)
+
+    return call
+
+
+def _cholesky(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
+    (y,) = outs
+    *batch, _, n = y.shape
+    failure = Failure("cholesky", "x", "Matrix is not positive definite", DECOMPOSES)
+    if small_matrices.is_small(n, batch, y.buffer.dtype):
+        _small_cholesky(calls, operands[0], y, failure)
+        return
+    x = _symmetrized(calls, operands[0], y.buffer.dtype)
+    calls.loop("linalg", "cholesky_lo", "mm->mm", (x, y), failure)
+
+
+class Small:
+    """A batch of small matrices in the lanes of nests, on its way from an operand to a result."""
+
+    def __init__(self, calls: Calls, x: View, dtype: DType, batch: Sequence[int]) -> None:
+        self.calls, self.batch = calls, tuple(batch)
+        self.count, (rows, columns) = prod(batch), x.shape[-2:]
+        self.lanes = calls.temp(dtype, (rows, columns, self.count))
+        self.matrices = small_matrices.in_lanes(self.lanes, batch, rows, columns)
+
+    def taken(self, x: View) -> Small:
+        """Add the copy of an operand to the lanes."""
+        dtype = self.lanes.buffer.dtype
+        self.calls.nest(self.matrices, lambda _, x: cast(x, dtype), x=_spread(x, self.batch, 2))
+        return self
+
+    @property
+    def diagonal(self) -> View:
+        n = self.lanes.shape[0]
+        return replace(self.lanes, shape=(n, self.count), strides=((n + 1) * self.count, 1))
+
+    def stop(self, condition: Callable[[Expr], Expr], failure: Failure) -> None:
+        """Stop if a condition holds for an entry of a diagonal."""
+        flag = self.calls.anywhere(self.diagonal.shape, condition, d=self.diagonal)
+        self.calls.steps.append(Stop(flag, failure))
+
+
+def _small_cholesky(calls: Calls, x: View, y: View, failure: Failure) -> None:
+    zero = const(0.0, y.buffer.dtype)
+    small = Small(calls, y, y.buffer.dtype, y.shape[:-2])
+    _symmetrized(calls, x, y.buffer.dtype, small.matrices)
+    calls.steps.append(small_matrices.cholesky(small.lanes))
+    small.stop(lambda d: _not(Apply("greater", (d, zero), BOOL)), failure)
+
+    def triangle(at: Any, t: Expr) -> Expr:
+        return Select(Apply("less_equal", (at[-1], at[-2]), BOOL), t, zero)
+
+    calls.nest(y, triangle, t=small.matrices)
+
+
+def _small_solve(calls: Calls, a: View, b: View | None, x: View, failure: Failure) -> None:
+    """Solutions with small matrices; their inverses where there is no ``b``."""
+    dtype, batch, n = x.buffer.dtype, x.shape[:-2], x.shape[-2]
+    matrices, sides = Small(calls, a, dtype, batch).taken(a), Small(calls, x, dtype, batch)
+    if b is None:
+        one, zero = const(1, dtype), const(0, dtype)
+        unit = lambda at: Select(Apply("equal", (at[-1], at[-2]), BOOL), one, zero)
+        calls.nest(sides.matrices, unit)
+    else:
+        sides.taken(b)
+    row = calls.temp(dtype, (1, n + x.shape[-1], matrices.count))
+    calls.steps.append(small_matrices.elimination(matrices.lanes, sides.lanes, row))
+    matrices.stop(lambda d: Apply("equal", (d, const(0, dtype)), BOOL), failure)
+    calls.steps.append(small_matrices.substitution(matrices.lanes, sides.lanes, lower=False))
+    calls.nest(x, lambda _, t: t, t=sides.matrices)
+
+
+def _small_triangular(calls: Calls, a: View, b: View, x: View, *, lower: bool) -> None:
+    dtype, batch = x.buffer.dtype, x.shape[:-2]
+    matrices, sides = Small(calls, a, dtype, batch).taken(a), Small(calls, x, dtype, batch).taken(b)
+    calls.steps.append(small_matrices.substitution(matrices.lanes, sides.lanes, lower=lower))
+    calls.nest(x, lambda _, t: t, t=sides.matrices)
+
+
+def _small_pivots(calls: Calls, a: View, sign: View) -> View:
+    """Pivots of an elimination, of shape (extent, batch); ``sign`` gets the signs of the permutations."""
+    dtype = sign.buffer.dtype
+    matrices = Small(calls, a, dtype, a.shape[:-2]).taken(a)
+    row = calls.temp(dtype, (1, a.shape[-1], matrices.count))
+    calls.steps.append(small_matrices.elimination(matrices.lanes, None, row, sign))
+    return matrices.diagonal
+
+
+def _det(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
+    (a,), (y,) = operands, outs
+    if not small_matrices.is_small(a.shape[-1], a.shape[:-2], y.buffer.dtype):
+        _plain("det", "mm->")(calls, operands, outs)
+        return
+    out = replace(y, shape=(1, 1, prod(y.shape)), strides=(0, 0, 1))
+    pivots = _small_pivots(calls, a, out)
+    calls.steps.append(small_matrices.multiplied(pivots, out))
+
+
+def _inv(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
+    (a,), (y,) = operands, outs
+    failure = Failure("inv", "x", "Singular matrix", DECOMPOSES)
+    if small_matrices.is_small(a.shape[-1], a.shape[:-2], y.buffer.dtype):
+        _small_solve(calls, a, None, y, failure)
+    else:
+        _plain("inv", "mm->mm", failure.got)(calls, operands, outs)
+
+
+def _hermitian(name: str, routine: str, cores: str) -> Callable[..., None]:
+    def call(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
+        (x,) = operands
+        dtype = dtypes.to_inexact(x.buffer.dtype)
+        calls.finite(name, x)
+        failure = Failure(name, "x", "Eigenvalues did not converge", DECOMPOSES)
+        calls.loop("linalg", routine, cores, (_symmetrized(calls, x, dtype), *outs), failure)
+
+    return call
+
+
+def _singular(name: str, routine: str, cores: str) -> Callable[..., None]:
+    def call(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
+        (x,) = operands
+        calls.finite(name, x)
+        failure = Failure(name, "x", "SVD did not converge", DECOMPOSES)
+        x = calls.in_dtype(x, dtypes.to_inexact(x.buffer.dtype))
+        calls.loop("linalg", routine, cores, (x, *outs), failure)
+
+    return call
+
+
+def _svd_full(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
+    """U and V^H with all columns and rows: the first ones are results, the others are the basis."""
+    (x,), (u, s, vh, basis) = operands, outs
+    *batch, m, n = x.shape
+    whole_u, whole_vh = calls.temp(u, (*batch, m, m)), calls.temp(u, (*batch, n, n))
+    _singular("svd_full", "svd_f", "mn->mm,p,nn")(calls, operands, (whole_u, s, whole_vh))
+    k = min(m, n)
+    calls.steps.append(step_builders.copy(u, _part(whole_u, -1, 0, k)))
+    calls.steps.append(step_builders.copy(vh, _part(whole_vh, -2, 0, k)))
+    further = _part(whole_u, -1, k, m) if m > n else _part(whole_vh, -2, k, n)
+    if 0 not in further.shape:
+        calls.steps.append(step_builders.copy(basis, further))
+
+
+def _part(v: View, axis: int, start: int, stop: int) -> View:
+    """The entries of a view from ``start`` to ``stop`` along an axis, counted from the last."""
+    shape = list(v.shape)
+    shape[axis] = stop - start
+    return replace(v, shape=tuple(shape), offset=v.offset + start * v.strides[axis])
+
+
+def _qr(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
+    """Q and R, and the other columns of Q if they are asked for, from Householder reflections.
+
+    The routines exist in double precision alone, as NumPy has them.
+    """
+    (x,), (q, r, *basis) = operands, outs
+    *batch, m, n = x.shape
+    k, dtype = min(m, n), np.dtype(complex if r.buffer.dtype.kind == "c" else float)
+    reflections, scales = calls.temp(dtype, x.shape), calls.temp(dtype, (*batch, k))
+    calls.nest(reflections, lambda _, x: cast(x, dtype), x=x)
+    calls.loop("linalg", "qr_r_raw", "!mn->p", (reflections, scales))
+    top = _part(reflections, -2, 0, k)
+    zero = const(0, r.buffer.dtype)
+
+    def triangle(at: Any, x: Expr) -> Expr:
+        return Select(Apply("less_equal", (at[-2], at[-1]), BOOL), _rounded(x, r), zero)
+
+    calls.nest(r, triangle, x=top)
+    columns = m if basis else k
+    whole = q if q.buffer.dtype == dtype and not basis else calls.temp(dtype, (*batch, m, columns))
+    if basis:
+        calls.loop("linalg", "qr_complete", "mn,n->mm", (reflections, scales, whole))
+    else:
+        calls.loop("linalg", "qr_reduced", "mn,k->mk", (reflections, scales, whole))
+    for out, start, stop in ((q, 0, k), *((b, k, m) for b in basis)):
+        if out is not whole and 0 not in out.shape:
+            calls.nest(out, lambda _, x, out=out: _rounded(x, out), x=_part(whole, -1, start, stop))
+
+
+def _rounded(x: Expr, out: View) -> Expr:
+    return cast(x, out.buffer.dtype)
+
+
+def _diagonal_zero(calls: Calls, a: View, failure: Failure) -> None:
+    """Stop if a diagonal entry of a matrix is 0."""
+    *batch, n, _ = a.shape
+    diagonal = replace(a, shape=(*batch, n), strides=(*a.strides[:-2], a.strides[-2] + a.strides[-1]))
+    zero = const(0, a.buffer.dtype)
+    flag = calls.anywhere(diagonal.shape, lambda d: Apply("equal", (d, zero), BOOL), d=diagonal)
+    calls.steps.append(Stop(flag, failure))
+
+
+def factors(a: View, dtype: DType, memory: Memory) -> tuple[list[Step], Factors]:
+    """Steps that factor matrices, for solves in a loop with the same ones, and their factors.
+
+    A singular matrix fails where it is solved with.
+    """
+    calls, batch, n = Calls(memory), a.shape[:-2], a.shape[-1]
+    lu, pivots, info = (
+        calls.temp(d, s) for d, s in ((dtype, a.shape), (STATUS, a.shape[:-1]), (STATUS, batch))
+    )
+    calls.nest(lu, lambda _, x: cast(x, dtype), x=a.transposed)
+    symbol = library_functions.lapack(BLAS[dtype.name] + "getrf")
+    arguments = (n, n, Reference(0), n, Reference(1), Reference(2))
+    routine = Function(symbol, arguments, ("mm", "m", ""), ("inout", "out", "out"))
+    calls.steps.append(Call(routine, (lu, pivots, info)))
+    return calls.steps, Factors(lu, pivots)
+
+
+def solution(by: Factors, b: View, x: View, memory: Memory) -> list[Step]:
+    """Steps of a solve with factored matrices: for one column, in the place of the result."""
+    calls, dtype, (*batch, n, columns) = Calls(memory), x.buffer.dtype, x.shape
+    _diagonal_zero(calls, by.lu, Failure("solve", "a", "Singular matrix", DECOMPOSES))
+    lead = tuple(batch)
+    lu, pivots, b = _spread(by.lu, lead, 2), _spread(by.pivots, lead, 1), _spread(b, lead, 2)
+    if columns == 1:
+        by_columns = replace(x.transposed, strides=(*x.strides[:-2], n, 1))
+    else:
+        by_columns = calls.temp(dtype, (*batch, columns, n))
+    calls.nest(by_columns.transposed, lambda _, b: cast(b, dtype), b=b)
+    places = (Reference(0), n, Reference(1), Reference(2), n, Reference(3))
+    symbol = library_functions.lapack(BLAS[dtype.name] + "getrs")
+    roles = ("in", "in", "inout", "out")
+    routine = Function(symbol, ("N", n, columns, *places), ("mm", "m", "nm", ""), roles)
+    calls.steps.append(Call(routine, (lu, pivots, by_columns, calls.temp(STATUS, lead))))
+    if columns > 1:
+        calls.steps.append(step_builders.copy(x, by_columns.transposed))
+    return calls.steps
+
+
+def _solve_triangular(
+    calls: Calls, operands: Sequence[View], outs: Sequence[View], *, lower: bool, check: bool
+) -> None:
+    """Steps of a triangular solve, by BLAS in the memory of the result.
+
+    BLAS takes matrices by columns, so that it solves ``x^T T^T = b^T``; a matrix that lies by columns is
+    transposed there. A vector is a solve of its own, which costs less.
+    """
+    (a, b), (x,) = operands, outs
+    dtype, (*batch, n, columns) = x.buffer.dtype, x.shape
+    a, b = calls.in_dtype(a, dtype), calls.in_dtype(b, dtype)
+    if check:
+        failure = Failure("solve_triangular", "a", "0 on the diagonal", "a matrix that is not singular")
+        _diagonal_zero(calls, a, failure)
+    if small_matrices.is_small(max(n, columns), batch, dtype, small_matrices.SMALL_TRIANGLE):
+        _small_triangular(calls, a, b, x, lower=lower)
+        return
+    by_rows = _in_order(a)
+    if not by_rows and not _in_order(a.transposed):
+        a, by_rows = calls.nest(calls.temp(dtype, a.shape), lambda _, x: x, x=a), True
+    matrix = a if by_rows else a.transposed
+    calls.steps.append(step_builders.copy(x, b))
+    letter, upper = BLAS[dtype.name], "U" if lower == by_rows else "L"
+    if columns == 1:
+        vector = replace(x, shape=x.shape[:-1], strides=x.strides[:-1])
+        transposition = "T" if by_rows else "N"
+        arguments: tuple[Any, ...] = (upper, transposition, "N", n, Reference(0), n, Reference(1), 1)
+        routine = Function(library_functions.blas(letter + "trsv"), arguments, ("mm", "m"), ("in", "inout"))
+        calls.steps.append(Call(routine, (matrix, vector)))
+        return
+    one = calls.memory.hold(np.ones((), dtype))
+    arguments = (
+        *("R", upper, "N" if by_rows else "T", "N", columns, n),
+        *(Reference(2), Reference(0), n, Reference(1), columns),
+    )
+    routine = Function(
+        library_functions.blas(letter + "trsm"), arguments, ("mm", "mn", ""), ("in", "inout", "in")
+    )
+    calls.steps.append(Call(routine, (matrix, x, _spread(one, tuple(batch), 0))))
+
+
+def _in_order(v: View) -> bool:
+    """True if the matrices of a batch lie in C order each."""
+    rows, columns = v.shape[-2:]
+    return (columns == 1 or v.strides[-1] == 1) and (rows == 1 or v.strides[-2] == columns)
+
+
+# --- Fourier transforms -----------------------------------------------------------------------------
+
+
+def _scale(n: int, norm: str, inverse: bool) -> float:
+    if norm == "ortho":
+        return 1 / sqrt(n)
+    return 1 / n if (norm == "forward") != inverse else 1.0
+
+
+def _last(v: View, axis: int) -> View:
+    """A view with an axis moved to the end."""
+    order = [k for k in range(len(v.shape)) if k != axis] + [axis]
+    return replace(v, shape=tuple(v.shape[k] for k in order), strides=tuple(v.strides[k] for k in order))
+
+
+def _transform(calls: Calls, name: str, cores: str, x: View, out: View, axis: int, scale: float) -> None:
+    """Add a transform along one axis."""
+    x, out = _last(x, axis), _last(out, axis)
+    number = calls.memory.hold(np.array(scale, dtypes.real_of(x.buffer.dtype)))
+    calls.loop("fft", name, cores, (x, _spread(number, x.shape[:-1], 0), out))
+
+
+def _complex_transform(name: str, cores: str, *, inverse: bool) -> Callable[..., None]:
+    def call(
+        calls: Calls, operands: Sequence[View], outs: Sequence[View], *, axes: tuple[int, ...], norm: str
+    ) -> None:
+        (out,) = outs
+        x = calls.in_dtype(operands[0], out.buffer.dtype)
+        for k, axis in enumerate(axes):
+            y = out if k == len(axes) - 1 else calls.temp(out, out.shape)
+            _transform(calls, name, cores, x, y, axis, _scale(out.shape[axis], norm, inverse))
+            x = y
+        if not axes:
+            calls.steps.append(step_builders.copy(out, x))
+
+    return call
+
+
+def _rfft(calls: Calls, operands: Sequence[View], outs: Sequence[View], *, axis: int, norm: str) -> None:
+    (out,) = outs
+    x = calls.in_dtype(operands[0], dtypes.real_of(out.buffer.dtype))
+    n = x.shape[axis]
+    name = f"rfft_n_{'odd' if n % 2 else 'even'}"
+    _transform(calls, name, "n,->m", x, out, axis, _scale(n, norm, False))
+
+
+def _irfft(
+    calls: Calls, operands: Sequence[View], outs: Sequence[View], *, axis: int, n: int, norm: str
+) -> None:
+    (out,) = outs
+    x = calls.in_dtype(operands[0], dtypes.complex_of(out.buffer.dtype))
+    _transform(calls, "irfft", "m,->n", x, out, axis, _scale(n, norm, True))
+
+
+CALLS: dict[str, Callable[..., None]] = {
+    "solve": _solve,
+    "inv": _inv,
+    "det": _det,
+    "slogdet": _plain("slogdet", "mm->,"),
+    "cholesky": _cholesky,
+    "eigh": _hermitian("eigh", "eigh_lo", "mm->m,mm"),
+    "eigvalsh": _hermitian("eigvalsh", "eigvalsh_lo", "mm->m"),
+    "svd": _singular("svd", "svd_s", "mn->mp,p,pn"),
+    "svd_full": _svd_full,
+    "svdvals": _singular("svdvals", "svd", "mn->p"),
+    "qr": _qr,
+    "qr_complete": _qr,
+    "solve_triangular": _solve_triangular,
+    "fftn": _complex_transform("fft", "n,->m", inverse=False),
+    "ifftn": _complex_transform("ifft", "m,->n", inverse=True),
+    "rfft": _rfft,
+    "irfft": _irfft,
+}
+
+__all__ = ["CALLS", "Factors", "factors", "is_call", "solution", "steps"]
