@@ -8,6 +8,9 @@ to start with. Each way is forced in a process of its own, where the threshold i
 anything is compiled. The two processes run the same workload at growing sizes in turns. The result is the
 range of amounts in which the ways cross, beside the threshold that the package has, with how much slower the
 package's choice is where it loses most. Compiling is not counted: every call runs once before it is timed.
+
+A weight of a cost function is measured like a threshold: its amount at a size is the weight at which the cost
+function finds both ways equal there.
 """
 
 from __future__ import annotations
@@ -21,9 +24,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from iverson.te.ir.expressions import Expr
+    from iverson.te.lowering.lowered_program import Lowered
 
 #: Rounds in which both ways run at a size; seconds that a way runs in each.
 ROUNDS, SECONDS = 5, 0.02
@@ -38,6 +45,7 @@ class Crossover(NamedTuple):
 
     attribute : the constant; ``module`` the module in which it is defined.
     sizes : of the workload, in growing order, on both sides of the threshold.
+    never : further constants of the module, whose ways are not taken.
     """
 
     module: str
@@ -46,6 +54,7 @@ class Crossover(NamedTuple):
     amount: Callable[[int], float]
     workload: Callable[[int], Call]
     sizes: tuple[int, ...]
+    never: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -139,6 +148,54 @@ def _te_transposed(n: int) -> Call:
     return lambda: distances(a, b)
 
 
+def _scatter(count: int, entries: int, functions: int) -> Lowered:
+    """Sums of functions of ``count`` numbers into ``entries``, at places that data gives."""
+    from iverson import te
+    from iverson.te.ir.nodes import program_of
+    from iverson.te.lowering.statement_lowering import lower
+
+    places = te.placeholder((count,), "int32", "places")
+    x = te.placeholder((count,), "float64", "x")
+
+    def term(e: Expr) -> tuple[Expr, Expr]:
+        value = x[e]
+        for _ in range(functions):
+            value = te.exp(-value)
+        return places[e], value
+
+    return lower(program_of([te.scatter((entries,), (count,), term)], (places, x)))
+
+
+class _Scatter(NamedTuple):
+    """A scatter as a workload of size n; ``weight`` is the amount of the weight of one of its ways."""
+
+    way: str
+    attribute: str
+    of_size: Callable[[int], tuple[int, int, int]]
+
+    def call(self, n: int) -> Call:
+        count, entries, functions = self.of_size(n)
+        places = np.random.default_rng(0).integers(0, entries, count, np.int32)
+        x, scatter = _normal(count), _scatter(count, entries, functions)
+        return lambda: scatter(places, x, threads=2)
+
+    def weight(self, n: int) -> float:
+        """Weight at which this way, on two threads, costs what one thread does alone."""
+        from iverson.codegen.nests.phase_cost import cost
+        from iverson.codegen.schedule import parallel_scatter
+
+        count, entries, functions = self.of_size(n)
+        (step,) = (s for s in _scatter(count, entries, functions).steps if hasattr(s, "kernel"))
+        (phase,) = step.kernel.phases
+        alone = cost(phase, {})
+        once = parallel_scatter.estimates(phase, alone, entries, count, {}, 2)[self.way] - alone / 2
+        return alone / 2 / (once / getattr(parallel_scatter, self.attribute))
+
+
+_COPIES = _Scatter("private", "COPY", lambda n: (n, 2**15, 0))
+_SORTED = _Scatter("sorted", "SORT", lambda n: (2**16, 2**12, n))
+_ATOMIC = _Scatter("atomic", "ATOMIC", lambda n: (2**16, 2**12, n))
+
 CROSSOVERS = (
     Crossover(
         "kernels.compiled_elementwise", "WORTHWHILE", "entries", float, _elementwise,
@@ -161,7 +218,7 @@ CROSSOVERS = (
         _compiled_product, (32, 48, 64, 96, 128, 192, 256),
     ),
     Crossover(
-        "codegen.nests.phase_cost", "WORTH_THREADS", "units of work", lambda n: 2 * n, _phase,
+        "codegen.nests.phase_cost", "WORTH_THREADS", "nanoseconds", lambda n: 2.1 * n, _phase,
         tuple(2**k for k in range(10, 21, 2)),
     ),
     Crossover(
@@ -171,6 +228,18 @@ CROSSOVERS = (
     Crossover(
         "codegen.schedule.operand_packing", "WORTH", "points", lambda n: n**3, _te_transposed,
         (32, 64, 96, 128, 192, 256),
+    ),
+    Crossover(
+        "codegen.schedule.parallel_scatter", "COPY", "ns an entry", _COPIES.weight, _COPIES.call,
+        tuple(2**k for k in range(15, 22)), ("SORT", "ATOMIC"),
+    ),
+    Crossover(
+        "codegen.schedule.parallel_scatter", "SORT", "ns an iteration", _SORTED.weight, _SORTED.call,
+        (1, 2, 4, 8, 16, 32), ("COPY", "ATOMIC"),
+    ),
+    Crossover(
+        "codegen.schedule.parallel_scatter", "ATOMIC", "ns a write", _ATOMIC.weight, _ATOMIC.call,
+        (0, 1, 2, 4, 8), ("COPY", "SORT"),
     ),
 )  # fmt: skip
 
@@ -237,6 +306,8 @@ def force(crossover: Crossover, threshold: float) -> None:
     users = (m for name, m in list(sys.modules.items()) if name.startswith("iverson."))
     for user in (m for m in users if vars(m).get(crossover.attribute) is value):
         setattr(user, crossover.attribute, threshold)
+    for attribute in crossover.never:
+        setattr(module, attribute, NEVER)
 
 
 def _median(call: Call) -> float:
@@ -254,10 +325,10 @@ def _median(call: Call) -> float:
 
 def table(results: Iterator[Result]) -> Iterator[str]:
     """Lines of the report, one for each result."""
-    yield f"{'threshold':58}{'unit':>15}{'value':>12}{'the ways cross in':>24}{'loss':>7}"
+    yield f"{'threshold':58}{'unit':>16}{'value':>12}{'the ways cross in':>24}{'loss':>7}"
     for r in results:
         crossing = f"{r.low:.3g} to {r.high:.3g}"
-        yield f"{r.name:58}{r.unit:>15}{r.value:>12.3g}{crossing:>24}{r.loss:>7.2f}"
+        yield f"{r.name:58}{r.unit:>16}{r.value:>12.3g}{crossing:>24}{r.loss:>7.2f}"
 
 
 def main() -> None:
