@@ -143,7 +143,7 @@ class StatementCost:
         loop = inner if vector is None else vector
         name, said = ("", "") if loop is None else (loop.var, loop.said)
         total = self.operations(s) * at_a_time
-        for x in (*(x for x in self._computed[id(s)] if isinstance(x, Load)), *_stored(s)):
+        for x in self._accesses(s):
             move = motion(x, name)
             if move == 2 and vector is not None:
                 total += GATHERED * self.lanes * self.multiply_add
@@ -155,6 +155,11 @@ class StatementCost:
         if vector is None and total >= at_a_time and not isinstance(s, If):
             self.causes[said, ""] = None
         return total
+
+    def _accesses(self, s: Stmt) -> Iterator[Load | Store]:
+        if isinstance(s, Store):
+            yield s
+        yield from (x for x in self._computed[id(s)] if isinstance(x, Load))
 
     def operations(self, s: Stmt) -> float:
         """Multiply-adds that take as long as the functions of a statement, those of indices aside."""
@@ -186,11 +191,8 @@ def _computed(s: Stmt, known: set[Expr]) -> Iterator[Expr]:
 
     Indices are left out, unless they are read from memory.
     """
-    stack: list[tuple[Expr, bool]] = (
-        [(s.value, False), *((e, True) for e in s.indices)]
-        if isinstance(s, Store)
-        else [(e, isinstance(s, Loop)) for e in expressions(s)]
-    )
+    values = (s.value,) if isinstance(s, Store) else () if isinstance(s, Loop) else expressions(s)
+    stack = [(e, e not in values) for e in expressions(s)]
     while stack:
         x, is_index = stack.pop()
         if x in known:
@@ -199,10 +201,6 @@ def _computed(s: Stmt, known: set[Expr]) -> Iterator[Expr]:
             known.add(x)
             yield x
         stack.extend((o, is_index or isinstance(x, Load)) for o in x.operands)
-
-
-def _stored(s: Stmt) -> tuple[Store, ...]:
-    return (s,) if isinstance(s, Store) else ()
 
 
 def is_long(body: tuple[Stmt, ...]) -> bool:

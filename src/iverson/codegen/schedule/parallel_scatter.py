@@ -46,11 +46,11 @@ Array = np.ndarray[Any, Any]
 Range = tuple[int, int]
 
 #: Nanoseconds (see `phase_cost`) of an entry of a private copy: to start it, which touches new memory, and to
-#: combine it at the end. Measured as processor time (2.5 GHz, float64, `make calibrate` times it): 5.2 to 6.1.
+#: combine it at the end. Measured as processor time of float64 (`make calibrate` measures time): 5.2 to 6.1.
 COPY = 5.0
-#: ... of an iteration: its key, its place in the order, and reading it from there. Measured likewise: 53 to 102.
+#: ... of an iteration: its key, its place in the order, and reading it from there. Measured so: 53 to 102.
 SORT = 60.0
-#: ... of a write that is atomic. Measured likewise, where threads rarely meet at an entry: 2.1 to 4.6.
+#: ... of a write that is atomic. Measured so, where threads rarely meet at an entry: 2.1 to 4.6.
 ATOMIC = 6.0
 
 ORDER, COUNT = "order.", "iterations."

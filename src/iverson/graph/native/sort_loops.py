@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from iverson.codegen.nests.nodes import (
 )
 from iverson.codegen.programs import Repeat, View, step_builders
 from iverson.codegen.programs.nodes import Step, c_strides
+from iverson.core.protocols import Params
 from iverson.expr.build import cast, const
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Apply, Const, DType, Expr, Select
@@ -52,7 +52,7 @@ def is_order(equation: Equation) -> bool:
 
 def steps(equation: Equation, operands: Sequence[View], out: View, memory: Memory) -> list[Step]:
     """The steps that make the result in ``out``."""
-    params: dict[str, Any] = dict(equation.params)
+    params: Params = dict(equation.params)
     if equation.op.name == "searchsorted":
         x, v = operands
         return [_searched(x, v, out, params["side"])]
