@@ -88,7 +88,7 @@ def _union(n: int) -> Call:
 
 
 def _fresh_csr(n: int, seed: int = 0) -> Callable[[], Any]:
-    """Function for a matrix with a pattern of its own at each call: patterns keep what is found out of them."""
+    """Function for a matrix that has a new pattern at each call: patterns keep what is found out of them."""
     import iverson as iv
 
     s = _random_csr(n, seed)

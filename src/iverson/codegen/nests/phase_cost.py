@@ -32,7 +32,7 @@ from iverson.expr.nodes import Apply, Expr, subexpressions
 
 @dataclass(frozen=True)
 class Machine:
-    """What the model knows of a processor.
+    """A processor, as far as the model goes.
 
     multiply_add : nanoseconds of a thread for each entry of 8 bytes, in full vectors.
     byte : nanoseconds of a byte of memory that is not in the caches.
@@ -119,20 +119,20 @@ class StatementCost:
         self._computed: dict[int, list[Expr]] = {}
         self._place(phase, None, None, set())
 
-    def _place(self, s: Stmt, vector: Loop | None, inner: Loop | None, known: set[Expr]) -> None:
+    def _place(self, s: Stmt, vector: Loop | None, inner: Loop | None, computed: set[Expr]) -> None:
         """Note the vector loop and the innermost loop around ``s`` and around each statement in it.
 
-        known : what statements before compute, in the same run of the innermost loop's body.
+        computed : what statements before compute, in the same run of the innermost loop's body.
         """
         self._around[id(s)] = vector, inner
-        self._computed[id(s)] = list(_computed(s, known))
+        self._computed[id(s)] = list(_computed(s, computed))
         if isinstance(s, Loop) and s.mark == "vector" and vector is None and loop_facts.vectorizable(s):
             vector = s
         if isinstance(s, (Loop, If)):
             if isinstance(s, Loop) and s.mark != "unroll" and s.var != "once":
-                inner, known = s, set()
+                inner, computed = s, set()
             for x in s.body:
-                self._place(x, vector, inner, known)
+                self._place(x, vector, inner, computed)
 
     def __call__(self, s: Stmt) -> float:
         """Nanoseconds of one run of ``s``; causes of slowness are added to ``causes``."""
@@ -141,19 +141,19 @@ class StatementCost:
         if isinstance(s, Loop):
             return START * at_a_time
         loop = inner if vector is None else vector
-        name, said = ("", "") if loop is None else (loop.var, loop.said)
+        name, label = ("", "") if loop is None else (loop.var, loop.said)
         total = self.operations(s) * at_a_time
         for x in self._accesses(s):
             move = motion(x, name)
             if move == 2 and vector is not None:
                 total += GATHERED * self.lanes * self.multiply_add
-                self.causes[said, x.buffer.name] = None
+                self.causes[label, x.buffer.name] = None
             if move == 0 and (inner is loop or inner is None or motion(x, inner.var) == 0):
                 total += STILL * at_a_time
             else:
                 total += max(READ * at_a_time, self._from_memory(x.buffer))
         if vector is None and total >= at_a_time and not isinstance(s, If):
-            self.causes[said, ""] = None
+            self.causes[label, ""] = None
         return total
 
     def _accesses(self, s: Stmt) -> Iterator[Load | Store]:
@@ -186,8 +186,8 @@ def _function(x: Apply) -> float:
     return once * (4 if x.dtype.kind == "c" else 1)
 
 
-def _computed(s: Stmt, known: set[Expr]) -> Iterator[Expr]:
-    """The functions and reads of a statement but for those ``known``, to which they are added.
+def _computed(s: Stmt, computed: set[Expr]) -> Iterator[Expr]:
+    """The functions and reads of a statement but for those in ``computed``, to which they are added.
 
     Indices are left out, unless they are read from memory.
     """
@@ -195,10 +195,10 @@ def _computed(s: Stmt, known: set[Expr]) -> Iterator[Expr]:
     stack = [(e, e not in values) for e in expressions(s)]
     while stack:
         x, is_index = stack.pop()
-        if x in known:
+        if x in computed:
             continue
         if isinstance(x, Load) or not is_index:
-            known.add(x)
+            computed.add(x)
             yield x
         stack.extend((o, is_index or isinstance(x, Load)) for o in x.operands)
 
