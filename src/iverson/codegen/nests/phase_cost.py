@@ -191,8 +191,9 @@ def _computed(s: Stmt, computed: set[Expr]) -> Iterator[Expr]:
 
     Indices are left out, unless they are read from memory.
     """
-    values = (s.value,) if isinstance(s, Store) else () if isinstance(s, Loop) else expressions(s)
-    stack = [(e, e not in values) for e in expressions(s)]
+    stack = [(e, isinstance(s, Loop)) for e in expressions(s)]
+    if isinstance(s, Store):
+        stack = [*((e, True) for e in s.indices), (s.value, False)]
     while stack:
         x, is_index = stack.pop()
         if x in computed:
