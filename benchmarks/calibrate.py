@@ -1,6 +1,6 @@
 """Thresholds of the cost model, measured again: from which amount of work the costlier start pays.
 
-    python -m benchmarks.calibrate            measure all of `CROSSOVERS` on this machine
+    python -m benchmarks.calibrate            measure all of `benchmarks.crossovers` on this machine
     python -m benchmarks.calibrate NAME ...   those whose name contains one of these words
 
 A threshold chooses between two ways to one result: below it the plain one, from it on the one that has more
@@ -20,36 +20,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
+from benchmarks.crossovers import CROSSOVERS, NEVER, Call, Crossover
 
 #: Rounds in which both ways run at a size; seconds that a way runs in each.
 ROUNDS, SECONDS = 5, 0.02
-#: The threshold of a way that is never taken.
-NEVER = 2**62
-
-Call = Callable[[], object]
-
-
-class Crossover(NamedTuple):
-    """A threshold: its place in the package, its unit, and a workload with so much of the unit at size n.
-
-    attribute : the constant; ``module`` the module in which it is defined.
-    sizes : of the workload, in growing order, on both sides of the threshold.
-    """
-
-    module: str
-    attribute: str
-    unit: str
-    amount: Callable[[int], float]
-    workload: Callable[[int], Call]
-    sizes: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        return f"{self.module}.{self.attribute}"
 
 
 class Result(NamedTuple):
@@ -65,114 +42,6 @@ class Result(NamedTuple):
     low: float
     high: float
     loss: float
-
-
-def _normal(*shape: int) -> np.ndarray:
-    return np.random.default_rng(0).standard_normal(shape)
-
-
-def _elementwise(n: int) -> Call:
-    import iverson as iv
-
-    x = iv.asarray(_normal(n))
-    return lambda: iv.tanh(x)
-
-
-def _sparse_product(n: int) -> Call:
-    import iverson as iv
-
-    rows = n // 8
-    columns = np.sort(np.random.default_rng(0).integers(0, rows, (rows, 8)), axis=1).ravel()
-    places = np.stack([np.repeat(np.arange(rows), 8), columns])
-    s = iv.sparse_coo_tensor(places, _normal(n), (rows, rows)).coalesce().to_layout("csr")
-    b = iv.asarray(_normal(rows, 8))
-    return lambda: s @ b
-
-
-def _segments(n: int) -> Call:
-    import iverson as iv
-
-    segments = np.sort(np.random.default_rng(0).integers(0, max(n // 8, 1), n))
-    x, count = iv.asarray(_normal(n)), max(n // 8, 1)
-    return lambda: iv.nn.segment_softmax(x, segments, num_segments=count)
-
-
-def _compiled_product(n: int) -> Call:
-    import iverson as iv
-
-    a, b = iv.asarray(_normal(n, n)), iv.asarray(_normal(n, n))
-    f = iv.jit(lambda x, y: x @ y)
-    return lambda: f(a, b)
-
-
-def _phase(n: int) -> Call:
-    import iverson as iv
-
-    x = iv.asarray(_normal(n))
-    f = iv.jit(lambda x: iv.tanh(x) * iv.exp(-x))
-    return lambda: f(x)
-
-
-def _te_product(n: int) -> Call:
-    import iverson as iv
-    from iverson import te
-
-    @te.op
-    def product(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-        k = te.reduce_axis((0, a.shape[1]))
-        return te.compute((a.shape[0], b.shape[1]), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k))
-
-    a, b = iv.asarray(_normal(n, n)), iv.asarray(_normal(n, n))
-    return lambda: product(a, b)
-
-
-def _te_transposed(n: int) -> Call:
-    import iverson as iv
-    from iverson import te
-
-    @te.op
-    def distances(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-        k = te.reduce_axis((0, a.shape[1]))
-        return te.compute((a.shape[0], b.shape[0]), lambda i, j: te.sum(te.abs(a[i, k] - b[j, k]), axis=k))
-
-    a, b = iv.asarray(_normal(n, n)), iv.asarray(_normal(n, n))
-    return lambda: distances(a, b)
-
-
-CROSSOVERS = (
-    Crossover(
-        "kernels.compiled_elementwise", "WORTHWHILE", "entries", float, _elementwise,
-        tuple(2**k for k in range(8, 20, 2)),
-    ),
-    Crossover(
-        "kernels.sparse.sparse_loops", "WORTHWHILE", "products", lambda n: 8 * n, _sparse_product,
-        tuple(2**k for k in range(10, 20, 2)),
-    ),
-    Crossover(
-        "kernels.sparse.sparse_loops", "WORTH_THREADS", "products", lambda n: 8 * n, _sparse_product,
-        tuple(2**k for k in range(15, 22)),
-    ),
-    Crossover(
-        "kernels.sparse.sparse_loops", "WORTHWHILE_ENTRIES", "entries", float, _segments,
-        tuple(2**k for k in range(8, 20, 2)),
-    ),
-    Crossover(
-        "codegen.programs.launches", "WORTH_THREADS", "multiply-adds", lambda n: n**3,
-        _compiled_product, (32, 48, 64, 96, 128, 192, 256),
-    ),
-    Crossover(
-        "codegen.nests.phase_cost", "WORTH_THREADS", "units of work", lambda n: 2 * n, _phase,
-        tuple(2**k for k in range(10, 21, 2)),
-    ),
-    Crossover(
-        "codegen.schedule.blas_contraction", "WORTH_BLAS", "multiply-adds", lambda n: n**3, _te_product,
-        (8, 12, 16, 24, 32, 48, 64, 96),
-    ),
-    Crossover(
-        "codegen.schedule.operand_packing", "WORTH", "points", lambda n: n**3, _te_transposed,
-        (32, 64, 96, 128, 192, 256),
-    ),
-)  # fmt: skip
 
 
 def measured(crossover: Crossover) -> Result:
@@ -237,6 +106,8 @@ def force(crossover: Crossover, threshold: float) -> None:
     users = (m for name, m in list(sys.modules.items()) if name.startswith("iverson."))
     for user in (m for m in users if vars(m).get(crossover.attribute) is value):
         setattr(user, crossover.attribute, threshold)
+    for attribute in crossover.never:
+        setattr(module, attribute, NEVER)
 
 
 def _median(call: Call) -> float:
@@ -254,10 +125,10 @@ def _median(call: Call) -> float:
 
 def table(results: Iterator[Result]) -> Iterator[str]:
     """Lines of the report, one for each result."""
-    yield f"{'threshold':58}{'unit':>15}{'value':>12}{'the ways cross in':>24}{'loss':>7}"
+    yield f"{'threshold':58}{'unit':>16}{'value':>12}{'the ways cross in':>24}{'loss':>7}"
     for r in results:
         crossing = f"{r.low:.3g} to {r.high:.3g}"
-        yield f"{r.name:58}{r.unit:>15}{r.value:>12.3g}{crossing:>24}{r.loss:>7.2f}"
+        yield f"{r.name:58}{r.unit:>16}{r.value:>12.3g}{crossing:>24}{r.loss:>7.2f}"
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ import iverson
 from iverson.core.scalars import SCALARS
 from iverson.handles.array import OPERATORS, Array
 from iverson.masked import MaskedTensor
+from iverson.optim import functional_forms
 
 PACKAGE = Path(__file__).parents[1] / "src" / "iverson"
 WRITTEN = "Written by tools/stubs.py from the tables: do not edit."
@@ -56,6 +57,13 @@ def expressions() -> str:
         for s in SCALARS.values()
     )
     return _stub("Elementwise functions on tensor expressions", head, functions)
+
+
+def optimizers() -> str:
+    """The functional forms of the optimizers."""
+    head = ["from iverson.optim.functional import Functional, LearningRate", ""]
+    forms = (getattr(functional_forms, name) for name in functional_forms.__all__)
+    return _stub("The functional forms of optimizers", head, map(_function, forms))
 
 
 def methods() -> str:
@@ -186,6 +194,7 @@ STUBS: dict[Path, Callable[[], str]] = {
     PACKAGE / "array_api" / "_special.pyi": special,
     PACKAGE / "te" / "_elementwise.pyi": expressions,
     PACKAGE / "handles" / "_methods.pyi": methods,
+    PACKAGE / "optim" / "functional_forms.pyi": optimizers,
 }
 
 

@@ -38,9 +38,9 @@ def taken(way: str, monkeypatch: pytest.MonkeyPatch) -> list[parallel_scatter.Ch
     found: list[parallel_scatter.Choice] = []
     choose = parallel_scatter.choose
 
-    def chosen(units: Any) -> parallel_scatter.Choice:
-        plain = choose(units)
-        found.append(parallel_scatter.Choice(way if way in plain.units else "alone", plain.units))
+    def chosen(costs: Any) -> parallel_scatter.Choice:
+        plain = choose(costs)
+        found.append(parallel_scatter.Choice(way if way in plain.costs else "alone", plain.costs))
         return found[-1]
 
     monkeypatch.setattr(parallel_scatter, "choose", chosen)
@@ -192,20 +192,20 @@ def test_a_wrong_index_is_found(way: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "width", "entries", "units", "way"),
+    ("count", "combine", "entries", "alone", "way"),
     [
-        (100_000, 0, 100, 3e6, "private"),
-        (50_000, 7, 20_000_000, 1e8, "sorted"),
-        (50_000, 0, 20_000_000, 1e8, "atomic"),
-        (50_000, 0, 20_000_000, 1e6, "alone"),
+        (100_000, "sum", 100, 3e5, "private"),
+        (50_000, "max", 20_000_000, 1e7, "sorted"),
+        (50_000, "sum", 20_000_000, 1e7, "atomic"),
+        (50_000, "sum", 20_000_000, 1e5, "alone"),
     ],
 )
-def test_sizes_decide(count: int, width: int, entries: int, units: float, way: str) -> None:
-    phase = phase_of(lower(segments(40, 3, "float64", "sum", width)))
+def test_sizes_decide(count: int, combine: str, entries: int, alone: float, way: str) -> None:
+    phase = phase_of(lower(segments(40, 3, "float64", combine, 7)))
     long = Loop(phase.var, c(0), c(count), phase.body, mark="parallel")
-    choice = parallel_scatter.choose(parallel_scatter.estimates(long, units, entries, count, {}, 2))
+    choice = parallel_scatter.choose(parallel_scatter.estimates(long, alone, entries, count, {}, 2))
     assert choice.way == way
-    assert min(choice.units.values()) == choice.units[way]
+    assert min(choice.costs.values()) == choice.costs[way]
 
 
 @pytest.mark.parametrize(

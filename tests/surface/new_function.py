@@ -88,7 +88,7 @@ def the_conformance_test() -> None:
 
 def the_stubs() -> None:
     for path, write in stubs.STUBS.items():
-        assert ("def log_cosh(" in write()) is (path.name != "_special.pyi")
+        assert ("def log_cosh(" in write()) is (path.name not in ("_special.pyi", "functional_forms.pyi"))
 
 
 if __name__ == "__main__":

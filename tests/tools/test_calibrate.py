@@ -12,7 +12,8 @@ import pytest
 
 import iverson as iv
 from benchmarks import calibrate
-from benchmarks.calibrate import CROSSOVERS, NEVER, Crossover, Result, table
+from benchmarks.calibrate import Result, table
+from benchmarks.crossovers import CROSSOVERS, NEVER, Crossover
 from iverson.kernels import compiled_elementwise
 
 IDS = [c.name for c in CROSSOVERS]
@@ -27,7 +28,7 @@ def test_sizes_are_on_both_sides_of_a_threshold(crossover: Crossover) -> None:
 
 
 def test_a_forced_threshold_decides_which_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    (crossover,) = (c for c in CROSSOVERS if c.module == "kernels.compiled_elementwise")
+    (crossover,) = (c for c in CROSSOVERS if c.name == "kernels.compiled_elementwise.WORTHWHILE")
     monkeypatch.setattr(compiled_elementwise, "WORTHWHILE", compiled_elementwise.WORTHWHILE)  # is restored
     compiled = []
     monkeypatch.setattr(compiled_elementwise, "_flat", lambda *operands: compiled.append(operands))
@@ -41,7 +42,7 @@ def test_a_forced_threshold_decides_which_way_is_taken(monkeypatch: pytest.Monke
 
 
 def test_a_process_times_a_way_at_each_size() -> None:
-    (crossover,) = (c for c in CROSSOVERS if c.module == "kernels.compiled_elementwise")
+    (crossover,) = (c for c in CROSSOVERS if c.name == "kernels.compiled_elementwise.WORTHWHILE")
     way = calibrate._Way(crossover, NEVER)
     try:
         assert all(0 < way.seconds(n) < 60 for n in (256, 512))

@@ -305,7 +305,7 @@ def _conformed(ct: Any, node: Node, k: int, demands: Demands, g: Cotangent | tup
 
 def pulled_back(
     op: Op,
-    params: dict[str, Any],
+    params: Params,
     inputs: Sequence[Handle | Shaped],
     out: Any,
     g: Sequence[Handle],

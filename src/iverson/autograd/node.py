@@ -19,7 +19,7 @@ from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, make_handle
 from iverson.core.entries import FULL, Entries
 from iverson.core.op import Op
-from iverson.core.protocols import DType, Shaped
+from iverson.core.protocols import DType, Params, Shaped
 from iverson.core.python.caller import user_frame
 
 #: What rules get of an argument as it is held.
@@ -68,7 +68,7 @@ class Node:
     op: Op | None
     multiple: bool
     args: tuple[Any, ...]
-    params: dict[str, Any]
+    params: Params
     parents: tuple[Node | None, ...]
     indices: tuple[int, ...]
     out: Any
@@ -109,7 +109,7 @@ class Node:
 def make_node(
     op: Op | None,
     args: tuple[Shaped | complex | None, ...],
-    params: dict[str, Any],
+    params: Params,
     parents: tuple[Node | None, ...],
     indices: tuple[int, ...],
     out: Shaped | tuple[Shaped, ...],

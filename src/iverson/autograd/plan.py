@@ -21,11 +21,10 @@ from iverson.autograd.joint_ops import JointOp
 from iverson.core.aval import Aval, UnknownShape
 from iverson.core.entries import FULL, NOTHING, Box, Entries, Stored, entry_by_entry, in_products, meet, plain
 from iverson.core.op import Op, Rule
-from iverson.core.protocols import Shaped
+from iverson.core.protocols import Params, Shaped
 from iverson.core.table import overrides, pushforward_of
 from iverson.layouts import Strided, layouts_by_type, support_of
 
-Params = Mapping[str, Any]
 _NOTHINGS = repeat(NOTHING)
 _SHAPE, _NONES = repeat("shape"), repeat(None)
 #: As many plans as are kept for an op; then it starts afresh.

@@ -58,7 +58,7 @@ _handle_type = dispatch._handle
 _NODE, _NONES = repeat("_node"), repeat(None)
 
 
-def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def bind(op: Op, args: tuple[Any, ...], params: Params) -> Any:
     """Carry out an op and record it if an argument is tracked; returns a handle, or a tuple of them."""
     handle = _handle_type[0]
     values: list[Any] = []
@@ -153,7 +153,7 @@ def bind(op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
 
 
 def _run_in(
-    level: Level, op: Op, args: tuple[Any, ...], values: Sequence[Shaped | complex], params: dict[str, Any]
+    level: Level, op: Op, args: tuple[Any, ...], values: Sequence[Shaped | complex], params: Params
 ) -> Any:
     """Op's result as a value of ``level``; a constant zero, without a call, if zero operands make it zero."""
     if annihilated(op, tuple(values)) is not None:
@@ -169,7 +169,7 @@ def _run_in(
 def _record(
     op: Op,
     args: tuple[Any, ...],
-    params: dict[str, Any],
+    params: Params,
     values: list[Any],
     parents: list[Node | None],
     plain: bool,
@@ -330,7 +330,7 @@ def _known(value: Shaped) -> Any:
     return Aval(value.shape, value.dtype, FULL if type(support) is entries_of.Bracket else support)
 
 
-def record_assignment(op: Op, x: Handle, value: Handle | NDArray | complex, params: dict[str, Any]) -> Any:
+def record_assignment(op: Op, x: Handle, value: Handle | NDArray | complex, params: Params) -> Any:
     """Handle of the result of ``op(x, value)``, already written into the buffer of ``x``."""
     args = (x, value)
     if work.active.count and type(x._value) in layouts_by_type:

@@ -20,7 +20,7 @@ from weakref import ref
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
 from iverson.core.op import Op
-from iverson.core.protocols import DType, LayoutValue, Shaped
+from iverson.core.protocols import DType, LayoutValue, Params, Shaped
 from iverson.core.python import locks
 from iverson.core.python.exact_keys import is_same_function
 
@@ -268,7 +268,7 @@ class Level(ABC):
         self.depth: int | None = None
 
     @abstractmethod
-    def bind(self, op: Op, args: Arguments, params: dict[str, Any]) -> Any:
+    def bind(self, op: Op, args: Arguments, params: Params) -> Any:
         """Carry out an op on arguments of which at least one is a value of this level.
 
         All others are handles of levels outside or eager ones, arrays or Python scalars. The result is a
@@ -386,7 +386,7 @@ class Cells(Protocol):
 
     level: Level
 
-    def bind(self, op: Op, args: Arguments, params: dict[str, Any]) -> Any:
+    def bind(self, op: Op, args: Arguments, params: Params) -> Any:
         """Carry out an op on tracked tensors from outside; see `Level.bind`."""
 
     def reading(self, args: Arguments) -> None:
@@ -602,7 +602,7 @@ class Interpreter:
     """One way to carry out a bound op: ``bind(op, args, params)`` for operands of some kind."""
 
     name: str
-    bind: Callable[[Op, tuple[Any, ...], dict[str, Any]], Any]
+    bind: Callable[[Op, tuple[Any, ...], Params], Any]
 
 
 _by_type: dict[type, Interpreter] = {}
@@ -653,7 +653,7 @@ def alias(x: Any) -> Any:
     return make_handle(x._value, x._node, x._index)
 
 
-def bind(op: Op, args: Arguments, params: dict[str, Any] = NO_PARAMS) -> Any:
+def bind(op: Op, args: Arguments, params: Params = NO_PARAMS) -> Any:
     """Carry out ``op`` on handles, arrays and Python scalars; returns what its interpreter returns."""
     return _default[0].bind(op, args, params)
 

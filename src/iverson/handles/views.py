@@ -20,7 +20,7 @@ from iverson.autograd.tracked_guards import check_in_place
 from iverson.core.dispatch import bind, is_tracked, unwrap
 from iverson.core.errors import GradientError
 from iverson.core.op import Op
-from iverson.core.protocols import Shaped
+from iverson.core.protocols import Params, Shaped
 from iverson.core.table import TABLE
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ def as_part(part: Linked, base: Linked, key: Key) -> Any:
     return part
 
 
-def moved_part(x: Linked, op: str, params: dict[str, Any]) -> Any:
+def moved_part(x: Linked, op: str, params: Params) -> Any:
     """Result of an op that moves all entries of ``x``, linked to ``x`` as a part of it."""
     return as_part(bind(TABLE[op], (x,), params), x, (TABLE[op], params))
 

@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from iverson.core.protocols import Params
+from iverson.core.protocols import Namespace, Params
 
 #: An array, or a value of a graph.
 Entries = Any
-#: The ops on such, by name.
-Ops = Any
 
 
 class StoredLines(ABC):
@@ -32,7 +30,7 @@ class StoredLines(ABC):
     gap : the first place of each line that is not stored; the length of the line if all are stored.
     """
 
-    N: Ops
+    N: Namespace
     length: int
     full: Entries
     number: Entries
@@ -105,7 +103,7 @@ def _all(lines: StoredLines, entries: Entries, _params: Params) -> Entries:
     return lines.N.equal(_true(lines, entries), lines.length)
 
 
-def squares(N: Ops, entries: Entries) -> Entries:
+def squares(N: Namespace, entries: Entries) -> Entries:
     """Squared absolute values of ``entries``."""
     if entries.dtype.kind != "c":
         return N.square(entries)
@@ -155,7 +153,7 @@ def losses(lines: StoredLines, entries: Entries, classes: Entries) -> Entries:
     return N.subtract(logarithm, N.subtract(lines.summed(N.where(of_class, entries, 0)), top))
 
 
-def over_examples(N: Ops, losses: Entries, reduction: str) -> Entries:
+def over_examples(N: Namespace, losses: Entries, reduction: str) -> Entries:
     """The sum or the mean of losses, or all of them ("none")."""
     if reduction == "none":
         return losses
@@ -171,7 +169,7 @@ def shares(lines: StoredLines, entries: Entries, largest: bool) -> tuple[Entries
     return top, N.reciprocal(N.maximum(N.add(lines.summed(ties), zeros), 1))
 
 
-def share_of_each(N: Ops, entries: Entries, top: Entries, share: Entries) -> Entries:
+def share_of_each(N: Namespace, entries: Entries, top: Entries, share: Entries) -> Entries:
     """Value for each stored entry: ``share`` if the entry is equal to ``top``, nan if it is nan, else 0.
 
     top, share : the values of the entry's line, for each entry.

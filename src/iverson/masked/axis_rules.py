@@ -17,7 +17,7 @@ from iverson.core import dtypes
 from iverson.core.aval import Aval
 from iverson.core.dispatch import alias, bind, has_entries, make_handle, zero_filled
 from iverson.core.op import Op, Rule
-from iverson.core.protocols import DType, NDArray, Value
+from iverson.core.protocols import DType, NDArray, Params, Value
 from iverson.handles import Tensor
 from iverson.layouts import CooPattern
 from iverson.layouts.conversion import like
@@ -29,7 +29,6 @@ from iverson.masked.traced_masks import Computed, mask_of
 from iverson.ops import F
 
 Args = tuple[Any, ...]
-Params = dict[str, Any]
 
 
 def extreme(dtype: DType, largest: bool) -> float:

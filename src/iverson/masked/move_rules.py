@@ -16,7 +16,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.dispatch import alias, bind, value_of
 from iverson.core.op import Op
-from iverson.core.protocols import DType, NDArray, Value
+from iverson.core.protocols import DType, NDArray, Params, Value
 from iverson.core.shapes import Shape
 from iverson.layouts import Sparse, from_strided, is_strided, to_strided
 from iverson.layouts.conversion import like
@@ -29,7 +29,6 @@ from iverson.masked.traced_masks import moved as moved_with_masks
 from iverson.ops import TABLE, F
 
 Args = tuple[Any, ...]
-Params = dict[str, Any]
 
 
 def _vector(x: Value | complex, dtype: DType | None = None) -> tuple[Any, Mask]:

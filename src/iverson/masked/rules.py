@@ -22,7 +22,7 @@ from iverson.core.counting.notes import Unspecified
 from iverson.core.dispatch import LevelValue, bind, has_entries, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentTypeError
 from iverson.core.op import Op
-from iverson.core.protocols import Value
+from iverson.core.protocols import Params, Value
 from iverson.core.shapes import broadcast_shapes
 from iverson.layouts import Sparse, coalesced, to_strided, warn_dense
 from iverson.masked import axis_rules, move_rules, segment_rules, window_rules
@@ -35,7 +35,6 @@ from iverson.masked.traced_masks import any_computed, mask_of
 from iverson.ops import F
 
 Args = tuple[Any, ...]
-Params = dict[str, Any]
 Rule = Callable[[Op, Args, Params], Any]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.dispatch import bind
 from iverson.core.op import Op
-from iverson.core.protocols import NDArray, Value
+from iverson.core.protocols import NDArray, Params, Value
 from iverson.core.shapes import Shape
 from iverson.layouts.pattern import addresses
 from iverson.masked.axis_rules import extreme
@@ -25,7 +25,6 @@ from iverson.masked.traced_masks import added, any_computed
 from iverson.ops import F
 
 Args = tuple[Any, ...]
-Params = dict[str, Any]
 
 
 def _targets(entries: Mask, indices: Sequence[Value], axes: Shape, shape: Shape) -> tuple[Mask, NDArray]:

@@ -16,7 +16,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle, alias, bind, has_entries, zero_filled
 from iverson.core.op import Op
-from iverson.core.protocols import NDArray, Value
+from iverson.core.protocols import NDArray, Params, Value
 from iverson.core.shapes import Shape
 from iverson.masked.mask import Mask
 from iverson.masked.tensor import MaskedTensor
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from iverson.handles import Tensor
 
 Args = tuple[Any, ...]
-Params = dict[str, Any]
 
 
 class Computed(Mask):

@@ -15,13 +15,12 @@ import numpy as np
 from iverson.array_api.entries.creation import zeros_like
 from iverson.array_api.entries.indexing import take_along_axis
 from iverson.core.op import Op
-from iverson.core.protocols import NDArray, Value
+from iverson.core.protocols import NDArray, Params, Value
 from iverson.core.shapes import Shape
 from iverson.masked.policies import policy
 from iverson.ops import F
 
 Args = tuple[Any, ...]
-Params = dict[str, Any]
 
 
 def _places(shape: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:

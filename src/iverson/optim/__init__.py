@@ -8,7 +8,8 @@ imports only those listed before it.
 - `traced`: a step inside a trace.
 - `base`: the base class of optimizers.
 - `optimizers`: the optimizers, each with its formula.
-- `functional`: the same as functions of gradients, state and parameters.
+- `functional`: an optimizer as functions of gradients, state and parameters.
+- `functional_forms`: the functional form of each optimizer.
 - `averages`: moving averages of parameters.
 - `lbfgs`: the optimizer L-BFGS.
 - `schedules`: learning rates by epoch.
@@ -19,14 +20,13 @@ import typing as _typing
 from iverson.optim.averages import EMA
 from iverson.optim.base import Optimizer, ParamGroup
 from iverson.optim.clipping import clip_grad_norm_, clip_grad_value_
-from iverson.optim.functional import (
-    Functional,
+from iverson.optim.functional import Functional, apply_updates
+from iverson.optim.functional_forms import (
     adadelta,
     adagrad,
     adam,
     adamax,
     adamw,
-    apply_updates,
     lion,
     muon,
     nadam,

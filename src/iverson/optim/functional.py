@@ -1,8 +1,8 @@
 """Optimizers as pure functions of gradients, state and parameters: for `jit`, `scan`, `vmap`, and to be
 differentiated.
 
-Each is the optimizer of that name with the formula of its class: ``_update`` runs on new tensors, which it
-writes into, in place of the parameters.
+Each has the formula of its class: ``_update`` runs on new tensors, which it writes into, in place of the
+parameters.
 """
 
 from __future__ import annotations
@@ -14,28 +14,14 @@ from typing import TypeAlias
 import numpy as np
 
 from iverson.array_api.elementwise import imag, real
-from iverson.array_api.entries.creation import asarray, zeros
+from iverson.array_api.entries.creation import asarray
 from iverson.array_api.entries.joining import stack
 from iverson.core import dtypes
 from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
-from iverson.core.inputs.arguments import checked
 from iverson.core.protocols import Pytree
 from iverson.handles import Tensor
 from iverson.optim.base import Optimizer
-from iverson.optim.optimizers import (
-    SGD,
-    Adadelta,
-    Adagrad,
-    Adam,
-    Adamax,
-    AdamW,
-    Lion,
-    Muon,
-    NAdam,
-    RAdam,
-    RMSprop,
-)
 from iverson.transforms.trees import flatten, unflatten
 
 #: A rate, or a function from the number of steps before to the rate.
@@ -192,208 +178,4 @@ def apply_updates(params: Pytree, updates: Pytree) -> Pytree:
     return unflatten(structure, [x + d for x, d in zip(leaves, changes, strict=True)])
 
 
-def _functional(kind: type[Optimizer], lr: LearningRate, **settings: Setting) -> Functional:
-    """The functional form of an optimizer with these hyperparameters."""
-    parameter = zeros((1, 1), requires_grad=True)
-    is_number = not callable(lr) and not isinstance(lr, Tensor)
-    return Functional(kind([parameter], lr=lr if is_number else 0.0, **settings), lr)  # type: ignore[arg-type]
-
-
-@checked
-def sgd(
-    lr: LearningRate, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False
-) -> Functional:
-    """Functional form of `SGD`.
-
-    >>> sgd(0.1, momentum=0.9)
-    sgd(lr=0.1, weight_decay=0.0, momentum=0.9, nesterov=False)
-    """
-    return _functional(SGD, lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov)
-
-
-@checked
-def adam(
-    lr: LearningRate = 1e-3,
-    betas: tuple[float, float] = (0.9, 0.999),
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
-) -> Functional:
-    """Functional form of `Adam`.
-
-    >>> adam(0.1)
-    adam(lr=0.1, weight_decay=0.0, betas=(0.9, 0.999), eps=1e-08)
-    """
-    return _functional(Adam, lr, betas=betas, eps=eps, weight_decay=weight_decay)
-
-
-@checked
-def adamw(
-    lr: LearningRate = 1e-3,
-    betas: tuple[float, float] = (0.9, 0.999),
-    eps: float = 1e-8,
-    weight_decay: float = 1e-2,
-) -> Functional:
-    """Functional form of `AdamW`.
-
-    >>> adamw(0.1)
-    adamw(lr=0.1, weight_decay=0.01, betas=(0.9, 0.999), eps=1e-08)
-    """
-    return _functional(AdamW, lr, betas=betas, eps=eps, weight_decay=weight_decay)
-
-
-@checked
-def adamax(
-    lr: LearningRate = 2e-3,
-    betas: tuple[float, float] = (0.9, 0.999),
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
-) -> Functional:
-    """Functional form of `Adamax`.
-
-    >>> adamax(0.1)
-    adamax(lr=0.1, weight_decay=0.0, betas=(0.9, 0.999), eps=1e-08)
-    """
-    return _functional(Adamax, lr, betas=betas, eps=eps, weight_decay=weight_decay)
-
-
-@checked
-def nadam(
-    lr: LearningRate = 2e-3,
-    betas: tuple[float, float] = (0.9, 0.999),
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
-    momentum_decay: float = 4e-3,
-) -> Functional:
-    """Functional form of `NAdam`.
-
-    >>> nadam(0.1)
-    nadam(lr=0.1, weight_decay=0.0, betas=(0.9, 0.999), eps=1e-08, momentum_decay=0.004)
-    """
-    return _functional(
-        NAdam, lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay
-    )
-
-
-@checked
-def radam(
-    lr: LearningRate = 1e-3,
-    betas: tuple[float, float] = (0.9, 0.999),
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
-) -> Functional:
-    """Functional form of `RAdam`.
-
-    >>> radam(0.1)
-    radam(lr=0.1, weight_decay=0.0, betas=(0.9, 0.999), eps=1e-08)
-    """
-    return _functional(RAdam, lr, betas=betas, eps=eps, weight_decay=weight_decay)
-
-
-@checked
-def lion(
-    lr: LearningRate = 1e-4, betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0
-) -> Functional:
-    """Functional form of `Lion`.
-
-    >>> lion(0.1)
-    lion(lr=0.1, weight_decay=0.0, betas=(0.9, 0.99))
-    """
-    return _functional(Lion, lr, betas=betas, weight_decay=weight_decay)
-
-
-@checked
-def adagrad(
-    lr: LearningRate = 1e-2,
-    lr_decay: float = 0.0,
-    weight_decay: float = 0.0,
-    initial_accumulator_value: float = 0.0,
-    eps: float = 1e-10,
-) -> Functional:
-    """Functional form of `Adagrad`.
-
-    >>> adagrad(0.1)
-    adagrad(lr=0.1, weight_decay=0.0, lr_decay=0.0, initial_accumulator_value=0.0, eps=1e-10)
-    """
-    return _functional(
-        Adagrad,
-        lr,
-        lr_decay=lr_decay,
-        weight_decay=weight_decay,
-        initial_accumulator_value=initial_accumulator_value,
-        eps=eps,
-    )
-
-
-@checked
-def adadelta(
-    lr: LearningRate = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0.0
-) -> Functional:
-    """Functional form of `Adadelta`.
-
-    >>> adadelta()
-    adadelta(lr=1.0, weight_decay=0.0, rho=0.9, eps=1e-06)
-    """
-    return _functional(Adadelta, lr, rho=rho, eps=eps, weight_decay=weight_decay)
-
-
-@checked
-def rmsprop(
-    lr: LearningRate = 1e-2,
-    alpha: float = 0.99,
-    eps: float = 1e-8,
-    weight_decay: float = 0.0,
-    momentum: float = 0.0,
-    centered: bool = False,
-) -> Functional:
-    """Functional form of `RMSprop`.
-
-    >>> rmsprop(0.1)
-    rmsprop(lr=0.1, weight_decay=0.0, alpha=0.99, eps=1e-08, momentum=0.0, centered=False)
-    """
-    return _functional(
-        RMSprop, lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum, centered=centered
-    )
-
-
-@checked
-def muon(
-    lr: LearningRate = 1e-3,
-    weight_decay: float = 0.1,
-    momentum: float = 0.95,
-    nesterov: bool = True,
-    ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
-    eps: float = 1e-7,
-    ns_steps: int = 5,
-) -> Functional:
-    """Functional form of `Muon`.
-
-    >>> muon(0.1, momentum=0.9).lr
-    0.1
-    """
-    return _functional(
-        Muon,
-        lr,
-        weight_decay=weight_decay,
-        momentum=momentum,
-        nesterov=nesterov,
-        ns_coefficients=ns_coefficients,
-        eps=eps,
-        ns_steps=ns_steps,
-    )
-
-
-__all__ = [
-    "Functional",
-    "adadelta",
-    "adagrad",
-    "adam",
-    "adamax",
-    "adamw",
-    "apply_updates",
-    "lion",
-    "muon",
-    "nadam",
-    "radam",
-    "rmsprop",
-    "sgd",
-]
+__all__ = ["Functional", "LearningRate", "OptState", "Setting", "apply_updates"]

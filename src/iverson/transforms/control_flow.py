@@ -521,13 +521,13 @@ def scan(
 ) -> tuple[C, Y]: ...
 @checked
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any = None,
+    f: Callable[[Pytree, Pytree], tuple[Pytree, Pytree]],
+    init: Pytree,
+    xs: Pytree = None,
     length: int | None = None,
     reverse: bool = False,
     checkpoint: bool | int = False,
-) -> tuple[Any, Any]:
+) -> tuple[Pytree, Pytree]:
     """A loop with a carry over slices: ``carry, y = f(carry, x)`` for each x along the first axis of ``xs``.
 
     Parameters

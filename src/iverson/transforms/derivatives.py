@@ -416,7 +416,7 @@ def grad(function: Callable[P, R], argnums: Argnums, has_aux: bool = False) -> C
 @overload
 def grad(function: Callable[P, R], argnums: Argnums = 0, *, has_aux: bool) -> Callable[P, Any]: ...
 @checked  # type: ignore[misc]
-def grad(function: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]:
+def grad(function: Callable[P, R], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]:
     """A function that returns the gradient of a scalar function; parameters as `value_and_grad`.
 
     With ``has_aux`` it returns ``(gradient, aux)``. At arguments that are tracked themselves (parameters with
@@ -427,7 +427,7 @@ def grad(function: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False
     >>> grad(grad(lambda x: x ** 3))(iv.asarray(2.0))
     iverson.Tensor(12.)
     """
-    value_and_gradient = value_and_grad(function, argnums, has_aux)
+    value_and_gradient: Callable[P, Any] = value_and_grad(function, argnums, has_aux)
 
     @as_named(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:

@@ -20,14 +20,13 @@ from weakref import ref
 import numpy as np
 
 from iverson.core.dispatch import make_handle
+from iverson.core.protocols import LayoutValue
 from iverson.graph.calls.compiled_ops import Compiled
 from iverson.graph.ir.graph_templates import Input, Template, with_inputs
 from iverson.graph.ir.nodes import Graph
 from iverson.graph.ir.pattern_binding import binding_of, inputs_on_symbols, on_actual
 from iverson.layouts.pattern_symbols import PatternRead, PatternSymbol, examples
 
-#: What a handle holds: an array, or a value in another layout.
-Held = Any
 #: The most general programs of a function for arguments of a kind.
 MOST = 3
 #: The number of traces of a kind that are looked at, the last ones.
@@ -98,7 +97,7 @@ class AnyNumber:
         #: The inputs of the first trace that are on pattern symbols, and these.
         self._symbols: Sequence[tuple[int, PatternSymbol]] = ()
 
-    def serving(self, compiled: Compiled, values: Sequence[Held]) -> tuple[Compiled, list[Any]] | None:
+    def serving(self, compiled: Compiled, values: Sequence[LayoutValue]) -> tuple[Compiled, list[Any]] | None:
         """General program that runs a trace, and handles of its further inputs; None if the trace must be
         compiled itself.
 
@@ -129,7 +128,7 @@ class AnyNumber:
         self.programs = [*self.programs, general]
         return general.compiled, inside
 
-    def _on_first_symbols(self, graph: Graph, values: Sequence[Held]) -> Graph:
+    def _on_first_symbols(self, graph: Graph, values: Sequence[LayoutValue]) -> Graph:
         """Graph with the pattern symbols of the first trace in place of its own, so that the two can be
         compared.
 

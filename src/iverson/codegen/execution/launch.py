@@ -60,9 +60,9 @@ def launch(
 ) -> None:
     """Run all phases; ``limit`` is the most threads (None: as many as pay), ``make`` compiles variants."""
     for k, phase in enumerate(compiled.kernel.phases):
-        total, units = _work(compiled, k, phase, sizes)
-        count = _threads(phase, total, units, limit)
-        costs = _ways(compiled, k, by_name, sizes, (total, units, count)) if count > 1 else {}
+        total, alone = _work(compiled, k, phase, sizes)
+        count = _threads(phase, total, alone, limit)
+        costs = _ways(compiled, k, by_name, sizes, (total, alone, count)) if count > 1 else {}
         if costs and isinstance(phase, Loop):
             way = parallel_scatter.choose(costs).way
             _Shared(compiled, k, phase, by_name, sizes, total, count, make).run(way)
@@ -75,12 +75,12 @@ def sharing(phase: Stmt) -> str:
     outputs = parallel_scatter.shared(phase)
     if not outputs or not isinstance(phase, Loop):
         return "each thread has entries of its own"
-    total, units = iterations(phase, {}), cost(phase, {})
-    count = _threads(phase, total, units, None)
+    total, alone = iterations(phase, {}), cost(phase, {})
+    count = _threads(phase, total, alone, None)
     if count == 1:
         return "one thread, as more would not pay"
     entries = sum(prod(n for n in s.buffer.shape if isinstance(n, int)) for s in outputs.values())
-    return str(parallel_scatter.choose(parallel_scatter.estimates(phase, units, entries, total, {}, count)))
+    return str(parallel_scatter.choose(parallel_scatter.estimates(phase, alone, entries, total, {}, count)))
 
 
 def threads_of(phase: Stmt, sizes: Mapping[str, int]) -> int:
@@ -89,8 +89,8 @@ def threads_of(phase: Stmt, sizes: Mapping[str, int]) -> int:
     return _threads(phase, total, cost(phase, sizes) if total > 1 else 0.0, None)
 
 
-def _threads(phase: Stmt, total: int, units: float, limit: int | None) -> int:
-    if total <= 1 or (limit is None and not is_worth_threads(phase, units)):
+def _threads(phase: Stmt, total: int, alone: float, limit: int | None) -> int:
+    if total <= 1 or (limit is None and not is_worth_threads(phase, alone)):
         return 1
     return min(limit or thread_pool.available(), total)
 
@@ -211,7 +211,7 @@ def _reporting(compiled: Compiled, by_name: Mapping[str, Array]) -> Iterator[Arr
 
 
 def _work(compiled: Compiled, k: int, phase: Stmt, sizes: Mapping[str, int]) -> tuple[int, float]:
-    """Number of iterations of the parallel loop, and the units of work in the phase."""
+    """Number of iterations of the parallel loop, and the nanoseconds of the phase on one thread."""
     key = ("work", k, *map(sizes.__getitem__, compiled.kernel.sizes))
     work = compiled.facts.get(key)
     if work is None:
@@ -229,9 +229,9 @@ def _ways(
 ) -> dict[str, float]:
     """Cost of each way to share the phase's outputs, by name; empty if iterations share no entries.
 
-    work : number of iterations, units of work, and number of threads.
+    work : number of iterations, nanoseconds on one thread, and number of threads.
     """
-    total, units, count = work
+    total, alone, count = work
     key = ("ways", k, count, *map(sizes.__getitem__, compiled.kernel.sizes))
     costs = compiled.facts.get(key)
     if costs is None:
@@ -239,7 +239,7 @@ def _ways(
         outputs = parallel_scatter.shared(phase)
         if outputs and isinstance(phase, Loop):
             entries = sum(by_name[name].size for name in outputs)
-            costs = parallel_scatter.estimates(phase, units, entries, total, sizes, count)
+            costs = parallel_scatter.estimates(phase, alone, entries, total, sizes, count)
         compiled.facts[key] = costs
     return costs
 

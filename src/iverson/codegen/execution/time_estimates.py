@@ -1,17 +1,15 @@
 """Time estimates: what a phase is expected to take beside its time at the machine's peak, for reports.
 
-A unit is the time of a multiply-add: what a thread takes at peak for each entry of full vectors. Two reads
-along memory cost a unit too. Code that runs an entry at a time takes as many times longer as there are lanes.
-Decisions are made by `codegen.nests.phase_cost`, not by these estimates.
+The cost model is that of decisions (`codegen.nests.phase_cost`), for a machine of the measured peak; here
+come in how many threads share a phase, and the bytes of memory that it touches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from iverson.codegen.execution.launch import threads_of
-from iverson.codegen.nests import loop_facts
 from iverson.codegen.nests.nodes import (
     If,
     Load,
@@ -24,20 +22,17 @@ from iverson.codegen.nests.nodes import (
     expressions,
     statements,
 )
-from iverson.codegen.nests.phase_cost import trips
-from iverson.codegen.nests.task import motion
+from iverson.codegen.nests.phase_cost import Machine, StatementCost, itemsize_of, trips
 from iverson.codegen.runtime.machine_peak import Peak
 from iverson.codegen.runtime.target import host
 from iverson.codegen.schedule.visit_counts import size_of, visits
 from iverson.expr.function_facts import FEW, LIGHT
 from iverson.expr.nodes import Apply, Expr, subexpressions
 
-#: Floating-point operations that an elementary function counts as.
+#: Floating-point operations that an elementary function is reported as.
 DEAR = 10
 #: Iterations of loops that bound other loops, up to which points are counted one by one.
 COUNTED = 50_000
-#: Units of a contiguous read, of one that does not move with the innermost loop, and of a gathered entry.
-READ, STILL, GATHERED = 0.5, 0.1, 2.0
 
 
 @dataclass(frozen=True)
@@ -63,9 +58,9 @@ class Expected:
         return self.best / self.seconds if self.seconds else 1.0
 
 
-def at_peak(flops: float, moved: float, itemsize: int, peak: Peak) -> float:
-    """Least seconds for so many operations on numbers of ``itemsize`` bytes, and so many bytes moved."""
-    return max(flops / (peak.flops * 8 / itemsize), moved / peak.bytes)
+def at_peak(multiply_adds: float, moved: float, itemsize: int, peak: Peak) -> float:
+    """Least seconds for so many multiply-adds of ``itemsize`` bytes on all threads, and bytes moved."""
+    return max(multiply_adds * 2 / (peak.flops * 8 / itemsize), moved / peak.bytes)
 
 
 def expected(
@@ -77,16 +72,22 @@ def expected(
         labels, and have those of any of them.)
     """
     points, byte_count = _visited(phase, sizes)
-    flops = int(trips(phase, sizes, _flops))
-    itemsize = max((s.buffer.dtype.itemsize for s in statements((phase,)) if isinstance(s, Store)), default=8)
-    itemsize = min(max(itemsize, 4), 8)
     count = threads_of(phase, sizes)
-    best = at_peak(flops, byte_count, itemsize, peak)
-    rate = peak.flops * 8 / itemsize / peak.threads / 2
-    slow: dict[str, None] = {}
-    lanes = host().vector_bytes // itemsize
-    units = trips(phase, sizes, _Units(phase, lanes, slow, labels or {}))
-    return Expected(points, byte_count, flops, best, max(best, units / rate / count), count, tuple(slow))
+    machine = Machine(host().vector_bytes, 2e9 * peak.threads / peak.flops, 1e9 / peak.bytes)
+    cost = StatementCost(phase, sizes, machine)
+    seconds = trips(phase, sizes, cost) * 1e-9 / count
+    best = at_peak(trips(phase, sizes, cost.operations), byte_count, itemsize_of(phase), peak)
+    flops, slow = int(trips(phase, sizes, _flops)), tuple(_causes(phase, cost, labels or {}))
+    return Expected(points, byte_count, flops, best, max(best, seconds), count, slow)
+
+
+def _causes(phase: Stmt, cost: StatementCost, labels: Mapping[str, str]) -> Iterator[str]:
+    """Texts on the causes why a part of the phase does not run in lanes."""
+    outputs = {s.buffer.name: s.buffer.label for s in statements((phase,)) if isinstance(s, Store)}
+    for loop, name in cost.causes:
+        label = labels.get(name) or outputs.get(name) or name
+        how = f"{label} is read or written entry by entry" if name else "an entry at a time"
+        yield f"{how} along {loop}"
 
 
 def _visited(phase: Stmt, sizes: Mapping[str, int]) -> tuple[int, int]:
@@ -103,16 +104,9 @@ def _visited(phase: Stmt, sizes: Mapping[str, int]) -> tuple[int, int]:
         return visits(phase, sizes)
     inner = {id(s.body[0]) for s in block if isinstance(s, (Loop, If)) and not _has_loops(s.body)}
     points = int(trips(phase, sizes, lambda s: float(id(s) in inner)))
-    buffers = {x.buffer.name: x.buffer for x in _accesses(block)}
+    accesses = (x for s in block for x in (s, *(y for e in expressions(s) for y in subexpressions(e))))
+    buffers = {x.buffer.name: x.buffer for x in accesses if isinstance(x, (Load, Store))}
     return points, sum(size_of(b, sizes) for b in buffers.values())
-
-
-def _accesses(block: Iterable[Stmt]) -> Iterable[Load | Store]:
-    for s in block:
-        if isinstance(s, Store):
-            yield s
-        for e in expressions(s):
-            yield from (x for x in subexpressions(e) if isinstance(x, Load))
 
 
 def _has_loops(body: tuple[Stmt, ...]) -> bool:
@@ -134,48 +128,3 @@ def _flops(s: Stmt) -> float:
         for x in subexpressions(e)
         if isinstance(x, Apply) and _arithmetic(x)
     )
-
-
-class _Units:
-    """Function of a statement: the units of one run of it, without the statements in its body.
-
-    slow : gets a text, as a key, for each cause why a part of the phase does not run in lanes.
-    """
-
-    def __init__(self, phase: Stmt, lanes: int, slow: dict[str, None], labels: Mapping[str, str]) -> None:
-        self.lanes, self.slow = lanes, slow
-        output_labels = {s.buffer.name: s.buffer.label for s in statements((phase,)) if isinstance(s, Store)}
-        self.labels = {**output_labels, **labels}
-        self.vector: dict[int, Loop | None] = {}
-        self.inner: dict[int, Loop | None] = {}
-        self._place(phase, None, None)
-
-    def _place(self, s: Stmt, vector: Loop | None, inner: Loop | None) -> None:
-        """Note the vector loop and the innermost loop around ``s`` and around each statement in it."""
-        self.vector[id(s)], self.inner[id(s)] = vector, inner
-        if isinstance(s, Loop) and s.mark == "vector" and vector is None and loop_facts.vectorizable(s):
-            vector = s
-        if isinstance(s, (Loop, If)):
-            if isinstance(s, Loop) and s.mark != "unroll" and s.var != "once":
-                inner = s
-            for x in s.body:
-                self._place(x, vector, inner)
-
-    def __call__(self, s: Stmt) -> float:
-        """Units of one run of ``s``, without its body; causes of slowness are added to ``slow``."""
-        if isinstance(s, Loop):
-            return 0.0
-        vector, inner = self.vector[id(s)], self.inner[id(s)]
-        loop = inner if vector is None else vector
-        name, loop_name = ("", "") if loop is None else (loop.var, loop.said)
-        total, gathered = _flops(s) / 2, 0
-        for x in _accesses([s]):
-            how = motion(x, name)
-            if how == 2 and vector is not None:
-                gathered += 1
-                buffer = self.labels.get(x.buffer.name) or x.buffer.name
-                self.slow[f"{buffer} is read or written entry by entry along {loop_name}"] = None
-            total += STILL if how == 0 and not motion(x, inner.var if inner else "") else READ
-        if vector is None and total >= 1:
-            self.slow[f"an entry at a time along {loop_name}"] = None
-        return total * (self.lanes if vector is None else 1) + GATHERED * gathered * self.lanes

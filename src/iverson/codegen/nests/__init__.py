@@ -8,7 +8,7 @@ It imports no other sub-package of `codegen`.
 - `access_checks`: bounds checks: proven when compiling, made at the call, or made in the loop.
 - `fault_reports`: the indices that loops report as outside of their buffers, and the error for them.
 - `loop_facts`: extents, accumulators and varying names of loops, and which loops may be vector loops.
-- `phase_cost`: the cost model by which phases get threads.
+- `phase_cost`: the cost model, in nanoseconds: by it phases get threads, and reports get expected times.
 - `interpret`: evaluation one iteration at a time, the oracle of emitted code.
 - `print`: nests as text, which caches key on.
 """

@@ -1,7 +1,7 @@
 """Visit counts: how often the innermost bodies of a phase run and how many bytes it touches, for reports.
 
 They are counted, not estimated. Bounds may depend on other loops. What depends on data counts as if it were
-so: a guard holds, an index is any. Decisions are made by the estimate of `codegen.nests.phase_cost`.
+so: a guard holds, an index is any. Decisions are made by the cost model, `codegen.nests.phase_cost`.
 """
 
 from __future__ import annotations

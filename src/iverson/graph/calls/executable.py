@@ -25,8 +25,24 @@ from iverson.graph.sparse.sparse_lowering import on_patterns
 from iverson.layouts.pattern_symbols import Binding
 
 
+class _Around:
+    """Base of what runs a program: its steps and its source."""
+
+    program: Lowered | OnEntries
+
+    @property
+    def steps(self) -> tuple[Native | Library, ...]:
+        """Steps of the program."""
+        return self.program.steps
+
+    @property
+    def source(self) -> str:
+        """Source of the program."""
+        return self.program.source
+
+
 @dataclass(frozen=True, eq=False)
-class OnEntries:
+class OnEntries(_Around):
     """A program of the entries and index arrays of sparse values, with the methods of `Lowered`."""
 
     how: OnPatterns
@@ -37,16 +53,6 @@ class OnEntries:
         program_values = self.how.opened(values, binding)
         return self.how.packed(self.program.run(program_values, binding), binding)
 
-    @property
-    def steps(self) -> tuple[Native | Library, ...]:
-        """Steps of the program."""
-        return self.program.steps
-
-    @property
-    def source(self) -> str:
-        """Source of the program."""
-        return self.program.source
-
     @cached_property
     def reused(self) -> tuple[int, ...]:
         """Positions of inputs whose memory a run writes outputs into."""
@@ -55,7 +61,7 @@ class OnEntries:
 
 
 @dataclass(frozen=True, eq=False)
-class OnDefined:
+class OnDefined(_Around):
     """A program of values that may be UNDEFINED, as may be its outputs, with the methods of `Lowered`."""
 
     how: OnFlags
@@ -65,16 +71,6 @@ class OnDefined:
     def run(self, values: Sequence[LayoutValue | Undefined], binding: Binding = NO_SYMBOLS) -> list[Any]:
         """See `OnEntries.run`."""
         return self.how.packed(self.program.run(self.how.opened(values), binding))
-
-    @property
-    def steps(self) -> tuple[Native | Library, ...]:
-        """Steps of the program."""
-        return self.program.steps
-
-    @property
-    def source(self) -> str:
-        """Source of the program."""
-        return self.program.source
 
 
 Executable = Lowered | OnEntries | OnDefined

@@ -114,7 +114,7 @@ def _pulled_abstract(*_avals: Shaped | complex, body: Graph, **_: Any) -> tuple[
 
 def _narrow_pullback(equation: Equation, read: set[Value]) -> Equation:
     """The pullback with the results that are read alone, and the operands that these need."""
-    params: dict[str, Any] = dict(equation.params)
+    params = dict(equation.params)
     at = [k for k, v in enumerate(equation.results) if v in read]
     body: Graph = params["body"]
     count = params["count"]

@@ -13,13 +13,12 @@ import numpy as np
 from iverson.core.aval import Aval, has_shape
 from iverson.core.entries import FULL, NOTHING, Box, Bracket, Stored
 from iverson.core.op import Op
+from iverson.core.protocols import LayoutValue
 from iverson.graph.ir.nodes import UNDEFINED, AnyOperand, Equation, Graph, Value
 from iverson.graph.ir.operations import is_of_the_library
 from iverson.layouts import Pattern
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
-#: An array, or a value in another layout.
-Held = Any
 _WRITTEN = (bool, int, float, complex, str, type(None))
 
 
@@ -102,7 +101,7 @@ class Printer:
         results = ", ".join(self._defined(v, typed=self.types) for v in equation.results)
         return f"{results} = {self.op(equation.op)}{f'[{params}]' if params else ''}({operands})"
 
-    def constant(self, array: Held) -> str:
+    def constant(self, array: LayoutValue) -> str:
         """The text of the array of a constant."""
         return self._reference(array)
 

@@ -18,6 +18,7 @@ from iverson.codegen.nests.fault_reports import PROBE
 from iverson.codegen.nests.nodes import INT64, Load, Loop, Stmt, Store, Var
 from iverson.codegen.programs import View, step_builders
 from iverson.codegen.programs.nodes import Step
+from iverson.core.protocols import Params
 from iverson.core.shapes import broadcast_shapes
 from iverson.expr.build import as_expr, cast, const
 from iverson.expr.nodes import Apply, Const, Expr
@@ -38,7 +39,7 @@ def steps(equation: Equation, operands: Sequence[Any], out: View, memory: Memory
 
     Of a `gather_put`, ``out`` must hold the array to write into before the steps run.
     """
-    params: dict[str, Any] = dict(equation.params)
+    params: Params = dict(equation.params)
     if equation.op.name == "gather_put":
         return [_put(out, *operands[1:], **params)]
     if equation.op.name == "last_writers":

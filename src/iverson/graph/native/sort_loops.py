@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from iverson.codegen.programs.nodes import Call, Step
 from iverson.codegen.programs.routines import Function, Reference
 from iverson.codegen.runtime import library_functions
 from iverson.codegen.schedule.exact_walks import boxed
+from iverson.core.protocols import Params
 from iverson.expr.build import cast, const
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Apply, Const, Expr, Select
@@ -61,7 +61,7 @@ def is_order(equation: Equation) -> bool:
 
 def steps(equation: Equation, operands: Sequence[View], out: View, memory: Memory) -> list[Step]:
     """The steps that make the result in ``out``."""
-    params: dict[str, Any] = dict(equation.params)
+    params: Params = dict(equation.params)
     if equation.op.name == "searchsorted":
         x, v = operands
         return [_searched(x, v, out, params["side"])]

@@ -15,6 +15,7 @@ import numpy as np
 
 from iverson.core.entries import Entries, hull, plain
 from iverson.core.op import Op
+from iverson.core.protocols import Namespace as Ops
 from iverson.core.protocols import Params
 from iverson.core.region import Region
 from iverson.core.shapes import Shape
@@ -39,7 +40,7 @@ class Namespace(ABC):
     ops : the ops on plain values, by name.
     """
 
-    ops: Any
+    ops: Ops
 
     @abstractmethod
     def bind(self, op: Op, values: Values, params: Params) -> Value:

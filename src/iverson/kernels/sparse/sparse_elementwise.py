@@ -306,6 +306,7 @@ def _beside_others(op: Op, values: Values, params: Params) -> Any:
 
 
 #: Sparse values with fewer entries in all are made strided in less time than the stored ones are told apart.
+#: Measured for a diagonal and an array (`make calibrate`): 1.6e4 to 6.6e4.
 _FEW = 1 << 16
 
 

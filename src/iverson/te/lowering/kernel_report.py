@@ -88,7 +88,7 @@ def _parts(code: Lowered, p: Peak) -> Iterator[list[str]]:
             product = step.at(code.values) if isinstance(step, SomeProduct) else step
             product_work = work(Lowered(code.program, (product,), code.buffers))
             flops, out = 2 * product_work.points, product.out
-            best = at_peak(flops, product_work.bytes, out.dtype.itemsize, p)
+            best = at_peak(product_work.points, product_work.bytes, out.dtype.itemsize, p)
             yield [
                 f"{out.label}, a product of BLAS",
                 *_numbers(Expected(product_work.points, product_work.bytes, flops, best, best, p.threads), p),

@@ -38,6 +38,7 @@ from iverson.core.dispatch import (
 from iverson.core.entries import FULL, NOTHING, Box, Entries, plain
 from iverson.core.errors import ArgumentError, BatchWarning, GraphError
 from iverson.core.op import Op
+from iverson.core.protocols import Params
 from iverson.core.python.caller import warn
 from iverson.core.region import Region
 from iverson.core.shapes import as_int, concat_offsets
@@ -279,7 +280,7 @@ class Batch(Level):
             return Zero(batched.shape, batched.dtype, batched.stored)
         return batched
 
-    def bind(self, op: Op, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def bind(self, op: Op, args: tuple[Any, ...], params: Params) -> Any:
         """Result of ``op`` on all examples at once, as values of this batch.
 
         The batching rule of the op is used if an operand differs between examples (or the op draws random

@@ -64,8 +64,7 @@ from iverson.transforms.series.curves import Curves, Directions, axis_of_result
 Coefficient = Handle | None
 #: An operand of a call: a series, a handle outside of the level, an array or a number.
 Argument: TypeAlias = Any
-#: Parameters of a call as `bind` takes them, and the calls within a rule by op, operands and parameters.
-Keywords: TypeAlias = dict[str, Any]
+#: The calls within a rule, by op, operands and parameters.
 Network: TypeAlias = dict[Any, Any]
 #: A product of two coefficients.
 Binary: TypeAlias = Callable[[Any, Any], Any]
@@ -349,7 +348,7 @@ class SeriesLevel(Level):
         finally:
             self._network = before
 
-    def bind(self, op: Op, args: tuple[Argument, ...], params: Keywords) -> Any:
+    def bind(self, op: Op, args: tuple[Argument, ...], params: Params) -> Any:
         """The series of the results of an op; see the head of this file."""
         if levels()[-1] is not self:
             with self.innermost():
@@ -392,7 +391,7 @@ class SeriesLevel(Level):
             return self._packed(op, results)
 
     def _arranged(
-        self, directions: Directions, op: Op, args: tuple[Argument, ...], params: Keywords
+        self, directions: Directions, op: Op, args: tuple[Argument, ...], params: Params
     ) -> tuple[tuple[Argument, ...], int | None]:
         """The operands on curves that the op keeps apart, and the axis of the results that tells them apart.
 
@@ -418,7 +417,7 @@ class SeriesLevel(Level):
             operands[k] = self._with_curves(directions, args[k], place)
         return tuple(operands), place
 
-    def _reduced(self, directions: Directions, x: Argument, params: Keywords) -> Series | None:
+    def _reduced(self, directions: Directions, x: Argument, params: Params) -> Series | None:
         """A sum over the axis that tells apart the directions of x; None of another axis."""
         axes, coefficients = params["axis"], x._coefficients if type(x) is Series else []
         places = {directions.axis_of(c) for c in coefficients if directions.batch_of(c) is not None}
@@ -451,9 +450,7 @@ class SeriesLevel(Level):
     def _packed(self, op: Op, results: Sequence[Argument]) -> Any:
         return tuple(results) if op.multiple else results[0]
 
-    def _shared(
-        self, network: Network, op: Op, args: tuple[Argument, ...], params: Keywords
-    ) -> Sequence[Any]:
+    def _shared(self, network: Network, op: Op, args: tuple[Argument, ...], params: Params) -> Sequence[Any]:
         """The results of a call, those of an equal one before it if there is one."""
         negates = op.name == "negative" and type(args[0]) is Series
         if negates and args[0].opposite is not None:
@@ -477,7 +474,7 @@ class SeriesLevel(Level):
         results = out if op.multiple else (out,)
         return [self.value([x]) if dtypes.is_inexact(x.dtype) else value_of(x) for x in results]
 
-    def _call(self, op: Op, args: tuple[Argument, ...], params: Keywords) -> Sequence[Any]:
+    def _call(self, op: Op, args: tuple[Argument, ...], params: Params) -> Sequence[Any]:
         varying = [k for k, a in enumerate(args) if type(a) is Series and not a.is_constant]
         varying = [k for k in varying if k not in op.constant_in and dtypes.is_inexact(args[k].dtype)]
         rule = CONTROL.get(op.name) if hasattr(op, "evaluate") else None
@@ -515,7 +512,7 @@ class SeriesLevel(Level):
         slopes = {k for k in varying if args[k].top < self.order}
         return slopes <= {k for group in op.groups(len(args)) for k in group}
 
-    def _by_direction(self, op: Op, args: Sequence[Argument], params: Keywords) -> Sequence[Argument]:
+    def _by_direction(self, op: Op, args: Sequence[Argument], params: Params) -> Sequence[Argument]:
         """A call whose rule is not linear in derivatives: that of a matrix function applies it to blocks.
 
         Each direction is carried by itself, without coefficients of the highest order, which are pushed
@@ -569,7 +566,7 @@ class SeriesLevel(Level):
         self,
         op: Op,
         args: Sequence[Argument],
-        params: Keywords,
+        params: Params,
         varying: Sequence[int],
         results: Sequence[Series],
     ) -> Terms:
@@ -707,7 +704,7 @@ class Product:
         level: SeriesLevel,
         op: Op,
         args: Sequence[Argument],
-        params: Keywords,
+        params: Params,
         groups: Sequence[tuple[int, ...]],
         results: Sequence[Series],
         top: int,
