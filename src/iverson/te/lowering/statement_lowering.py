@@ -33,6 +33,8 @@ from iverson.te.ir.expressions import Tensor
 from iverson.te.ir.half_rounding import in_single
 from iverson.te.ir.index_arithmetic import same_extent
 from iverson.te.ir.nodes import Program, Recurrence, Statement, recurrence_of
+from iverson.te.ir.ragged_axes import is_ragged
+from iverson.te.lowering.box_products import BoxProducts, in_boxes, without_conditions
 from iverson.te.lowering.lowered_program import (
     Fill,
     Interpreted,
@@ -278,6 +280,12 @@ class _Lowering:
         typical_product = blas_contraction.product(task_at(task, self.sizes.at(self.typical)))
         return None if typical_product is None else SomeProduct(task)
 
+    def _boxes(self, s: Statement) -> BoxProducts | None:
+        """Statement as products of boxes and loops outside of these, if that is faster than loops alone."""
+        if not self.alone or self.program.sizes or not s.domain.where or is_ragged(s) or not compiles(s):
+            return None
+        return in_boxes(s, task_of(without_conditions(s), self.buffers, False, self.sizes))
+
     def _recurrence(self, recurrence: Recurrence, statements: tuple[Statement, ...]) -> None:
         """Add a phase with the loop over the steps; what does not compile is left to the interpreter."""
         native = all(map(compiles, statements))
@@ -302,6 +310,15 @@ class _Lowering:
         fresh : True if no statement wrote its tensor before.
         """
         out = self.buffers[s.tensor]
+        if (boxes := self._boxes(s)) is not None:
+            if fresh:
+                self._flush()
+                self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype), out.label))
+            for part in boxes.rest:
+                self._statement(part, False)
+            self._flush()
+            self.steps += boxes.products
+            return
         covers = fresh and covers_all(s)
         task = task_of(s, self.buffers, covers, self.sizes) if compiles(s) else None
         if task is not None and s.tensor in self.extrema:
