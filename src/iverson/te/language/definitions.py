@@ -18,7 +18,7 @@ from iverson.core.protocols import DType
 from iverson.core.python.caller import assigned_name
 from iverson.core.shapes import as_int, check_choice
 from iverson.expr.build import apply, as_expr, cast, select
-from iverson.expr.nodes import Const, Expr, ExprLike, postorder
+from iverson.expr.nodes import Const, Expr, ExprLike
 from iverson.te.ir.expressions import (
     Extent,
     ExtentLike,
@@ -28,6 +28,7 @@ from iverson.te.ir.expressions import (
     Var,
     as_index,
     replacing,
+    scoped,
     substitute,
 )
 from iverson.te.ir.nodes import (
@@ -474,7 +475,7 @@ def _rebuilt(
         return int(value.value) if isinstance(value, Const) else value
 
     def bound(s: Statement) -> Statement:
-        for v in s.domain.axes:
+        for v in s.scope:
             if v not in axes:
                 axes[v] = v.ranging(known(v.lo), known(v.hi))
         new_axes = tuple(axes[v] for v in s.domain.axes)
@@ -565,7 +566,7 @@ def _names(function: Definition, extents: tuple[Extent, ...], site: str) -> list
 
 def _staged(e: Expr, axes: tuple[Var, ...], where: tuple[Expr, ...], name: str, site: str) -> Expr:
     """The expression ``e`` with each reduction in it as a tensor of its own."""
-    if not any(isinstance(n, Reduce) for n in postorder([e])):
+    if not scoped([e]):
         return e
     return staged(e, name, site, where) if where else define(e, axes, name, site)[axes]
 

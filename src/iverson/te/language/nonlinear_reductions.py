@@ -4,6 +4,8 @@ B[o] = prod_k b(o, k)   a balanced tree of pairwise products: T0[o, k] = b(o, k)
                         T1[o, m] = T0[o, 2m] * T0[o, 2m + 1], ..., so that zeros among the factors
                         need no care, to any order, at the cost of one product per factor
 B[o] = max_k b(o, k)    B[o] = b(o, arg[o]) with arg[o] the saved position of the first largest
+                        where the axis starts at data: T = prod_k b(o, k) inside of a value, whose derivative is
+                        that of `iverson.te.derivatives.reduction_derivatives`
 B[f(p)] max= b(p)       B[f(p)] += [first[f(p)] = p] b(p) with first[f(p)] min= p where b(p) = B[f(p)]
 B[f(p)] *= b(p)         the points that write an entry are a chain, each with the product so far, and the last
                         one's is the entry: P[p] = P[before[p]] * b(p), B[o] = P[last[o]]. Point by point,
@@ -12,7 +14,7 @@ B[f(p)] *= b(p)         the points that write an entry are a chain, each with th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -22,12 +24,12 @@ from iverson.expr.build import apply, const, index, select
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Expr, Select, same
 from iverson.te.ir.evaluation_guards import conjunction
-from iverson.te.ir.expressions import Read, Var, extent, replacing, substitute, variables
+from iverson.te.ir.expressions import Read, Reduce, Var, extent, renamed, replacing, substitute, variables
 from iverson.te.ir.fresh_names import part
 from iverson.te.ir.index_arithmetic import same_extent
+from iverson.te.ir.nested_reductions import position
 from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement
 from iverson.te.ir.ragged_axes import bounds_in, is_ragged
-from iverson.te.language.stages import position
 
 #: What differentiation does where there is no derivative; tests hold it to this.
 CONVENTIONS = {
@@ -119,6 +121,19 @@ def _of_extremum(tensor: Compute, s: Statement) -> Statement:
     return Statement(None, s.write, body, Domain(tuple(output_axes), where), "sum")
 
 
+def at_extremum(node: Reduce, starts: Mapping[Var, Expr]) -> Expr:
+    """Term of a maximum or minimum at its position; 0 if there is none.
+
+    starts : the first value of each axis, from which positions count.
+    """
+    place: Expr = Reduce(f"arg{node.combine}", node.axes, node.body, node.where)
+    first = node.axes[0]
+    at = unravelled(apply("maximum", place, index(0)), node.axes)
+    at[first] = at[first] - first.lo + starts[first]
+    (body,) = substitute([node.body], at)
+    return select(place >= 0, _marked(body), const(0, body.dtype))
+
+
 def _marked(body: Expr) -> Expr:
     """Expression with the value of ``body``, whose derivative is nan where that value is nan."""
     return body * select(apply("isnan", body), const(float("nan"), body.dtype), const(1, body.dtype))
@@ -135,28 +150,29 @@ def _of_scattered(tensor: Compute, s: Statement) -> Statement:
     return Statement(None, s.write, body, s.domain, "sum")
 
 
-def has_tree(tensor: Compute) -> bool:
-    """True if the products that define a tensor can be trees, which their derivatives require."""
-    return tensor.dtype.kind in "fcV" and not any(map(_starting_by_data, tensor.statements))
-
-
-def _starting_by_data(s: Statement) -> list[Var]:
-    """Axes of a reduction whose lower bounds depend on data."""
+def _starts_by_data(s: Statement) -> bool:
+    """True if the lower bound of a reduction axis depends on data."""
     bounds, _ = bounds_in(s.domain)
-    return [v for v in _reduced_axes(s)[1] if v in bounds and bounds[v].lower is not None]
+    return any(v in bounds and bounds[v].lower is not None for v in _reduced_axes(s)[1])
+
+
+def _nested(s: Statement) -> Statement:
+    """Statement that reads a reduction inside of its value, in place of a reduction."""
+    output_axes, reduced = _reduced_axes(s)
+    outside = set(output_axes)
+    where = tuple(c for c in s.domain.where if outside.issuperset(variables([c])))
+    inside = tuple(c for c in s.domain.where if not outside.issuperset(variables([c])))
+    body = renamed(Reduce(s.combine, tuple(reduced), s.body, inside))
+    if where:  # an entry without factors is 1
+        body, where = select(conjunction(where), body, const(identity(s.combine, body.dtype), body.dtype)), ()
+    return Statement(None, s.write, body, Domain(tuple(output_axes), where), "sum")
 
 
 def _of_product(tensor: Compute, s: Statement) -> Statement:
     """Statement that reads the root of a tree of pairwise products, whose levels are new tensors."""
+    if _starts_by_data(s):
+        return _nested(s)
     output_axes, reduced = _reduced_axes(s)
-    for v in _starting_by_data(s):
-        raise GradientError(
-            "te.differentiate",
-            tensor.name,
-            got=f"a product along {v.name}, which starts where data says",
-            expected="an axis that starts at a number",
-            remedy="sum logarithms, or copy rows into a padded tensor",
-        )
     count = _points(reduced)
     unit = const(1, tensor.dtype)
     if count == 0:

@@ -256,7 +256,7 @@ class _Lowering:
 
         The statement must be the only reader of the tensor that the phase stores, which is then not stored.
         """
-        if not self.phases or self.whole is None or self.whole in self.is_output:
+        if not self.phases or self.whole is None or self.whole in self.is_output or task.whole is not None:
             return False
         if self.whole in self.program.outputs:
             return False
