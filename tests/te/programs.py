@@ -61,7 +61,6 @@ class Programs:
         half = "bfloat16" if seed % 2 and find_spec("ml_dtypes") else "float16"
         self.dtype = self.one(*["float64"] * 6, "complex128", "float32", half)
         self.ordered = self.dtype != "complex128"
-        self.smooth = True
         self.symbolic = self.one(False, False, True)
         self.shape = (te.var("n"), te.var("m")) if self.symbolic else (self.n, self.m)
         self.X = te.placeholder((self.one(1, 2, 4), self.one(1, 3, 9)), self.dtype, name="X")
@@ -154,7 +153,6 @@ class Programs:
         row = te.clamp(self.one(*(rows or (i, j, i + j))), 0, ROWS - 2)
         e = te.reduce_axis((self.rows[row], self.rows[row + 1]), "e")
         reduce = self.one(te.sum, te.sum, te.prod, *((te.max, te.min) if self.ordered else ()))
-        self.smooth &= reduce is not te.prod  # which starts where data says: it has no derivative
         return reduce(self.Y[e] * self.value([i, j, e], 1), e)
 
     def scanned(self) -> Tensor:
@@ -203,9 +201,9 @@ class Programs:
             combine = self.one("sum", "prod", "assign", *(("max", "min") if self.ordered else ()))
             return self.scattered(combine), True
         if how == "scan":
-            return self.scanned(), self.smooth
+            return self.scanned(), True
         made = te.compute(self.shape, self.entry if how == "entry" else self.ragged, "T")
-        return made, is_inexact(made.dtype) and self.smooth
+        return made, is_inexact(made.dtype)
 
     def program(self) -> tuple[Tensor, bool]:
         if self.one(True, False):

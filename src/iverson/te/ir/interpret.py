@@ -161,6 +161,14 @@ def points_of(statement: Statement, values: Values) -> tuple[dict[Var, Array], i
     return _points(statement, record, values), record.points
 
 
+def points_within(
+    node: Scoped, points: Mapping[Var, Array], count: int, values: Values
+) -> tuple[dict[Var, Array], int]:
+    """Points of a reduction for each of ``count`` points around it, and their number."""
+    bounds, where = bounds_of(node)
+    return _extended(dict(points), count, node.axes, bounds, where, values, None)
+
+
 def run_steps(recurrence: Recurrence, statements: Sequence[Statement], values: Values) -> list[Visits]:
     """Run the statements of a recurrence, all at one step and then at the next; return their visits."""
     records = [Visits(s) for s in statements]
