@@ -163,6 +163,10 @@ class Fold(Expr):
     def operands(self) -> tuple[Expr, ...]:
         return (*self.values, *self.where)
 
+    def numbered(self, number: int) -> Fold:
+        """Another number of the same combined element."""
+        return Fold(self.reducer, number, self.axes, self.values, self.where)
+
     def over(self, axes: tuple[Var, ...], operands: Sequence[Expr]) -> Fold:
         """The same reduction over other axes, of other operands."""
         n = len(self.values)

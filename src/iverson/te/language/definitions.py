@@ -330,6 +330,21 @@ def _points(function: Definition, domain: DomainLike, site: str) -> tuple[Var, .
 def _reduction(combine: str, body: ExprLike, axis: Axes, dtype: DTypeLike | None = None) -> Expr:
     """Reduction of ``body`` over one or several axes, after checks of the axes and dtypes."""
     site = operation(combine)
+    axes = reduction_axes(axis, site, combine)
+    for v in axes:
+        empty = isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi
+        if empty and combine not in ("sum", "prod"):
+            raise ArgumentError(site, "axis", got=f"{v.name}, which is empty", expected="a value")
+    ranged_axes, (e,), where = bounded(axes, [as_expr(body, site)])
+    if e.dtype.kind == "c" and combine not in ("sum", "prod"):
+        raise ArgumentTypeError(site, "body", got=f"dtype {e.dtype}", expected="an ordered dtype")
+    if combine in ("sum", "prod"):
+        e = cast(e, _total_dtype(e.dtype) if dtype is None else dtypes.as_dtype(dtype, site))
+    return Reduce(combine, ranged_axes, e, where)
+
+
+def reduction_axes(axis: Axes, site: str, combine: str = "") -> tuple[Var, ...]:
+    """Axes of a reduction, one or several; ArgumentTypeError for anything that is no reduction axis."""
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     for v in axes:
         if not isinstance(v, Var) or v.kind != "reduce":
@@ -340,15 +355,7 @@ def _reduction(combine: str, body: ExprLike, axis: Axes, dtype: DTypeLike | None
                 expected="a te.reduce_axis or several of them",
                 remedy=_not_an_axis(combine, v),
             )
-        empty = isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi
-        if empty and combine not in ("sum", "prod"):
-            raise ArgumentError(site, "axis", got=f"{v.name}, which is empty", expected="a value")
-    ranged_axes, (e,), where = bounded(axes, [as_expr(body, site)])
-    if e.dtype.kind == "c" and combine not in ("sum", "prod"):
-        raise ArgumentTypeError(site, "body", got=f"dtype {e.dtype}", expected="an ordered dtype")
-    if combine in ("sum", "prod"):
-        e = cast(e, _total_dtype(e.dtype) if dtype is None else dtypes.as_dtype(dtype, site))
-    return Reduce(combine, ranged_axes, e, where)
+    return axes
 
 
 def _not_an_axis(combine: str, value: Expr | complex) -> str:

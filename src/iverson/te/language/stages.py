@@ -3,7 +3,7 @@
     B[i] = 1 + sum_k(A[i, k])   ->   B.1[i] += A[i, k];  B[i] = 1 + B.1[i]
 
 A reduction for each point of axes of which one bounds another stays in the body (`iverson.te.ir.nodes`): as a
-tensor it would be a box of which few entries are needed.
+tensor it would be a box of which few entries are needed. A fold stays too, as its numbers are found together.
 
 Guards that hold wherever a reduction's value is used go into its stage, so that it reads no more
 than the definition does; a guard on a sum's terms becomes part of the domain.
@@ -56,7 +56,7 @@ def staged(body: Expr, name: str, operation: str, where: Sequence[Expr] = (), *,
             stage_axes = sorted(free, key=lambda v: (v.kind == "reduce", v.serial))
             inner = results[node]
             assert isinstance(inner, Scoped)
-            if not _is_box(stage_axes, conditions):
+            if isinstance(node, Fold) or not _is_box(stage_axes, conditions):
                 results[node] = renamed(_nested(inner))
                 continue
             outer = [g for g in guards[node] if set(variables([g])) <= set(free)]
