@@ -1,4 +1,4 @@
-"""Products over a part of their box: BLAS multiplies boxes inside of the domain, and no zero is multiplied."""
+"""Products over a part of their box: BLAS multiplies boxes inside of the domain, and no zero."""
 
 from __future__ import annotations
 

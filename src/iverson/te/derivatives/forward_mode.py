@@ -82,7 +82,7 @@ def _with_rewrites(output: Tensor) -> list[Tensor | Recurrence]:
 
 
 def _tangents(s: Statement, tangent_of: Mapping[Tensor, Tensor]) -> list[Statement]:
-    """Statements for the tangent of the tensor that ``s`` writes: one for each read or reduction that moves."""
+    """Statements for the tangent of the tensor that ``s`` writes: one for each read or reduction."""
     result = []
     for leaf in leaves_of(s.body):
         moved = tangent_of_leaf(leaf, tangent_of)

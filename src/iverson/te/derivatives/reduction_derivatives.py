@@ -2,8 +2,8 @@
 
     d sum_k b(k)            = sum_k db(k)
     d max_k b(k)            = db(k*), k* the first position of the largest
-    d prod_k b(k)           = sum_k (prod_{j != k} b(j)) db(k), the product of the others by division where that
-                              is exact enough, and otherwise from all of them: to any order, also at zeros
+    d prod_k b(k)           = sum_k (prod_{j != k} b(j)) db(k), the product of the others by division where
+                              that is exact enough, and otherwise from all of them, as where factors are 0
     d fold_k x(k)           = sum_k D[(x before k) * x(k) * (x after k)] dx(k), * the reducer
 
 A fold costs the square of its points, therefore; one over a box is a tree instead
@@ -142,7 +142,7 @@ def _partials(node: Fold, point: Fold) -> list[Expr | None]:
     result: list[Expr | None] = []
     for t in middle:
         share: Expr | None = None
-        for guards, value in shares.get(t[()], {}).items():
+        for guards, value in shares.get(Read(t, ()), {}).items():
             value = select(conjunction(guards), value, const(0, value.dtype)) if guards else value
             share = value if share is None else share + value
         result.append(None if share is None else _conjugate(substitute([share], values)[0]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -123,9 +124,9 @@ def _written_out(task: Task, s: Statement, axis_vars: Sequence[Var], t: Translat
 
 
 def _by_reductions(s: Statement, axis_vars: Sequence[Var], bounds: Mapping[Var, Bounds]) -> list[Var]:
-    """Axes in loop order, those on which most reductions depend outermost, and axes of the output before others.
+    """Axes in loop order, those on which most reductions depend outermost.
 
-    An axis comes after those on which its bounds depend.
+    Of other axes, those of the output come first. An axis comes after those on which its bounds depend.
     """
     uses = Counter(v for e in scoped(s.roots) for v in variables([e]))
     output_axes = set(variables(s.write))
@@ -403,7 +404,8 @@ def _totals_of(e: Scoped, t: Translation, prefix: str) -> tuple[tuple[Declare, .
         totals = tuple(Declare(f"{prefix}n{k}", v.dtype, v) for k, v in enumerate(identities))
         terms = [Let(f"{prefix}x{k}", v) for k, v in enumerate(values)]
         elements = Translation(t.buffers, t.sizes, None, f"{prefix}c")
-        locals_ = [nodes.Local(d.name, d.value.dtype) for d in (*totals, *terms)]
+        both: tuple[Declare | Let, ...] = (*totals, *terms)
+        locals_ = [nodes.Local(d.name, d.value.dtype) for d in both]
         places = (p[()] for p in (*e.reducer.left, *e.reducer.right))
         elements.made |= zip(places, locals_, strict=True)
         results = [elements.expression(x) for x in e.reducer.results]
@@ -454,34 +456,34 @@ def _in_lanes(s: Stmt) -> Stmt:
     return replace(s, mark="vector", factor=2) if along and not is_short(s, Scope()) else s
 
 
-def with_reductions(
-    body: tuple[Stmt, ...], reductions: Sequence[Reduction], bound: Set[str] = frozenset()
-) -> tuple[Stmt, ...]:
+def with_reductions(body: tuple[Stmt, ...], reductions: Sequence[Reduction]) -> tuple[Stmt, ...]:
     """Loops and guards around points, with reductions as far out as their variables and reads allow.
 
     A reduction stands inside of all guards, and inside of loops that may have no iteration unless its reads
     are inside of their tensors in any case.
-
-    bound : variables of loops around it.
     """
+    own = {s.var for s in nodes.statements(body) if isinstance(s, nodes.Loop)}
+    return _placed(body, reductions, frozenset(n for b in reductions for n in b.needs) - own)
+
+
+def _placed(body: tuple[Stmt, ...], reductions: Sequence[Reduction], bound: Set[str]) -> tuple[Stmt, ...]:
+    """The statements as of `with_reductions`, inside of loops with the variables ``bound``."""
     guarded = any(isinstance(s, nodes.If) for s in body)
     here = [
         b
         for b in reductions
         if not guarded and b.needs <= bound and (b.settled or all(map(_has_points_for_sure, body)))
     ]
-    names = {n for b in here for n in b.names}
     later = [b for b in reductions if b not in here]
-    assert not any(names & {*b.names} for b in later)
     result: list[Stmt] = [s for b in here for s in b.body]
     for s in body:
         if isinstance(s, nodes.Loop):
-            result.append(replace(s, body=with_reductions(s.body, later, bound | {s.var})))
+            result.append(replace(s, body=_placed(s.body, later, bound | {s.var})))
         elif isinstance(s, nodes.If):
-            result.append(replace(s, body=with_reductions(s.body, later, bound)))
+            result.append(replace(s, body=_placed(s.body, later, bound)))
         elif isinstance(s, nodes.Point):
-            at = s.at
-            result += [nodes.mapped(x, lambda e, at=at: nodes.replaced(e, at)) for b in later for x in b.body]
+            at_point = partial(nodes.replaced, names=s.at)
+            result += [nodes.mapped(x, at_point) for b in later for x in b.body]
             result.append(s)
         else:
             result.append(s)
@@ -494,8 +496,9 @@ def _has_points_for_sure(s: Stmt) -> bool:
         return False
     if not isinstance(s, nodes.Loop):
         return True
-    constant = isinstance(s.lower, Const) and isinstance(s.upper, Const)
-    return constant and s.lower.value < s.upper.value and all(map(_has_points_for_sure, s.body))
+    if not (isinstance(s.lower, Const) and isinstance(s.upper, Const)):
+        return False
+    return bool(s.lower.value < s.upper.value) and all(map(_has_points_for_sure, s.body))
 
 
 def whole_number(e: Expr) -> Expr:

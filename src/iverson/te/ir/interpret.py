@@ -521,7 +521,7 @@ def _reduced(
     if isinstance(node, Fold):
         return _folded(node, at, terms, count), wrong
     out = np.full(count, start(node.combine, node.dtype), node.dtype)
-    _combine(node.combine, out, (at,), terms[0], *([results[e] for e in places] or [None]))
+    _combine(node.combine, out, (at,), terms[0], results[places[0]] if places else None)
     return out, wrong
 
 

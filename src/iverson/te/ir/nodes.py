@@ -52,8 +52,8 @@ Meaning
   ``s[before[t]]``: one whose turn was earlier where it is read, and is yet to come where it is added to.
 - argmax and argmin keep the value of ``position`` (int64) at the best ``body``; of equal ones, the
   smallest position; a nan is better than every number. The output holds positions only.
-- A Reduce in an expression is computed for each point at which it is evaluated: it combines ``body`` over the
-  points of its axes, row by row, at which all of its ``where`` hold, beginning with the identity of its combine.
+- A Reduce in an expression is computed for each point at which it is evaluated: it combines ``body`` over
+  the points of its axes at which all of its ``where`` hold, row by row, from the identity of its combine on.
   Its value for argmax and argmin is the position among these axes, counted from the first value of the first.
   A Fold combines elements in this order by the results of its reducer, beginning with its identities, and its
   value is one number of the last element.

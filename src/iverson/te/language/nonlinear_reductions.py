@@ -4,9 +4,9 @@ B[o] = prod_k b(o, k)   a balanced tree of pairwise products: T0[o, k] = b(o, k)
                         T1[o, m] = T0[o, 2m] * T0[o, 2m + 1], ..., so that zeros among the factors
                         need no care, to any order, at the cost of one product per factor;
                         a fold of elements of several numbers is such a tree too, one tensor for each number
+                        where the axis starts at data, the product stays inside of a value, with the
+                        derivative of `iverson.te.derivatives.reduction_derivatives`
 B[o] = max_k b(o, k)    B[o] = b(o, arg[o]) with arg[o] the saved position of the first largest
-                        where the axis starts at data: T = prod_k b(o, k) inside of a value, whose derivative is
-                        that of `iverson.te.derivatives.reduction_derivatives`
 B[f(p)] max= b(p)       B[f(p)] += [first[f(p)] = p] b(p) with first[f(p)] min= p where b(p) = B[f(p)]
 B[f(p)] *= b(p)         the points that write an entry are a chain, each with the product so far, and the last
                         one's is the entry: P[p] = P[before[p]] * b(p), B[o] = P[last[o]]. Point by point,
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from iverson.core import dtypes
@@ -29,6 +30,7 @@ from iverson.te.ir.expressions import (
     Fold,
     Read,
     Reduce,
+    Reducer,
     Var,
     extent,
     renamed,
@@ -183,7 +185,7 @@ def _nested(s: Statement) -> Statement:
     outside = set(output_axes)
     where = tuple(c for c in s.domain.where if outside.issuperset(variables([c])))
     inside = tuple(c for c in s.domain.where if not outside.issuperset(variables([c])))
-    body = renamed(Reduce(s.combine, tuple(reduced), s.body, inside))
+    body: Expr = renamed(Reduce(s.combine, tuple(reduced), s.body, inside))
     if where:  # an entry without factors is 1
         body, where = select(conjunction(where), body, const(identity(s.combine, body.dtype), body.dtype)), ()
     return Statement(None, s.write, body, Domain(tuple(output_axes), where), "sum")
@@ -257,13 +259,17 @@ def _with_trees(tensor: Compute, s: Statement) -> Statement:
         around = [c for c in s.domain.where if set(variables([c])) <= set(axes)]
         where = (*around, *(c for c in guards[e] if set(variables([c])) <= set(axes)), *e.where)
         rule = e.reducer
-        combine: Combine = lambda a, b, rule=rule: list(rule.combined(a, b))  # type: ignore[misc]
+        combine: Combine = partial(_combined, rule)
         entry = tuple(v - v.lo for v in axes)
         element = e.values, rule.identities, combine
         numbers = _tree(tensor, "elements", entry, axes, e.axes, where, *element)
         roots |= {e.numbered(k): x for k, x in enumerate(numbers)}
     (body,) = substitute([s.body], roots)
     return replace(s, body=body) if roots else s
+
+
+def _combined(rule: Reducer, a: Sequence[Expr], b: Sequence[Expr]) -> list[Expr]:
+    return list(rule.combined(a, b))
 
 
 def _is_boxed(e: Fold, s: Statement) -> bool:

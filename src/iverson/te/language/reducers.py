@@ -1,7 +1,7 @@
 """`reducer`: reductions of elements of several numbers, combined by an associative function of the user's.
 
-As in TVM's comm_reducer (tvm.te.comm_reducer), but the order of the elements is kept, so that the function need
-not commute. A reduction is a `iverson.te.ir.expressions.Fold` for each number of its result.
+As in TVM's comm_reducer (tvm.te.comm_reducer), but the order of the elements is kept, so that the function
+need not commute. A reduction is a `iverson.te.ir.expressions.Fold` for each number of its result.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, de
 from iverson.core.inputs.arguments import as_function
 from iverson.core.protocols import DType
 from iverson.core.python.caller import assigned_name
-from iverson.expr.build import as_expr, cast, const
-from iverson.expr.nodes import Const, Expr, ExprLike, Number, postorder
+from iverson.expr.build import as_expr, cast
+from iverson.expr.nodes import Const, Expr, ExprLike, postorder
 from iverson.te.ir.expressions import Fold, Placeholder, Reducer, Var, reads_of, scoped
 from iverson.te.ir.ragged_axes import bounded
 from iverson.te.ir.source_site import operation
@@ -29,7 +29,7 @@ Combine: TypeAlias = "Callable[[Any, Any], Element]"
 class AssociativeReduction:
     """A reduction by `reducer`: called with an element and its axes, it gives the combined element."""
 
-    def __init__(self, combine: Combine, identity: tuple[Number, ...], single: bool, name: str) -> None:
+    def __init__(self, combine: Combine, identity: tuple[complex, ...], single: bool, name: str) -> None:
         self.combine, self.identity, self.single, self.name = combine, identity, single, name
 
     def __call__(self, element: Element, axis: Axes) -> Any:
@@ -134,9 +134,9 @@ def reducer(combine: Combine, identity: complex | Sequence[complex], name: str =
     return AssociativeReduction(combine, numbers, single, name)
 
 
-def _dtype_with(e: Expr, identity: Number) -> DType:
+def _dtype_with(e: Expr, identity: complex) -> DType:
     """Dtype of a number of an element: that of its expression, unless the identity needs another."""
-    return (e + const(0, e.dtype)).dtype if not e.weak else as_expr(e + identity * 0).dtype
+    return as_expr(e + as_expr(identity)).dtype if e.weak else e.dtype
 
 
 def _numbers(element: Element, single: bool, count: int, site: str, argument: str) -> list[ExprLike]:

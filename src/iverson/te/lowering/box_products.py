@@ -61,7 +61,7 @@ def in_boxes(s: Statement, whole: Task) -> BoxProducts | None:
     tied = {v for c in constraints for v, _ in c.form.terms if isinstance(v, Var)}
     edges = {v: _edge(v) for v in s.domain.axes if v in tied}
     box = {v: limits(v) for v in edges}
-    free = prod(n for v, n in zip(s.domain.axes, s.domain.extents, strict=True) if v not in tied)  # type: ignore[misc]
+    free = prod(n for v, n in zip(s.domain.axes, s.domain.extents, strict=True) if v not in tied)
     boxes = [b for b in _inside(box, edges, constraints) if _size(b)]
     gain = free * sum(map(_size, boxes))
     if gain < WORTH_BOXES or len(boxes) > MOST_BOXES:
