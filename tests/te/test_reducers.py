@@ -1,4 +1,4 @@
-"""Reductions by a function of the user, against PyTorch: values, two orders of derivatives, modes and errors."""
+"""Reductions by a function of the user, against PyTorch: values, derivatives, modes and errors."""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ def _tangents(s: Statement, tangent_of: Mapping[Tensor, Tensor]) -> list[Stateme
     """Statements for the tangent of the tensor that ``s`` writes: one for each read or reduction."""
     result = []
     for leaf in leaves_of(s.body):
-        moved = tangent_of_leaf(leaf, tangent_of)
-        body = None if moved is None else tangent(s.body, {leaf: moved})
+        leaf_tangent = tangent_of_leaf(leaf, tangent_of)
+        body = None if leaf_tangent is None else tangent(s.body, {leaf: leaf_tangent})
         if body is not None:
             where, body = split_guard(body)
             domain = Domain(s.domain.axes, met((*s.domain.where, *where), body, "sum"))

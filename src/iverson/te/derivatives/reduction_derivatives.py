@@ -74,13 +74,13 @@ def tangent_of_leaf(leaf: Leaf, tangents: Mapping[Tensor, Tensor]) -> Expr | Non
     total: Expr | None = None
     for term in terms_of(leaf):
         pairs = ((x, tangent_of_leaf(x, tangents)) for x in leaves_of(term.body))
-        moved = tangent(term.body, {x: t for x, t in pairs if t is not None})
-        if moved is None:
+        body_tangent = tangent(term.body, {x: t for x, t in pairs if t is not None})
+        if body_tangent is None:
             continue
-        moved = moved if term.factor is None else moved * term.factor
+        body_tangent = body_tangent if term.factor is None else body_tangent * term.factor
         if term.axes:
-            moved = Reduce("sum", term.axes, cast(moved, leaf.dtype), term.where)
-        total = moved if total is None else total + moved
+            body_tangent = Reduce("sum", term.axes, cast(body_tangent, leaf.dtype), term.where)
+        total = body_tangent if total is None else total + body_tangent
     return total
 
 
@@ -88,7 +88,7 @@ def tangent_of_leaf(leaf: Leaf, tangents: Mapping[Tensor, Tensor]) -> Expr | Non
 class Share:
     """Cotangent of a read where guards hold, at points of further axes that satisfy conditions."""
 
-    read: Read
+    entry: Read
     guards: Guards
     value: Expr
     axes: tuple[Var, ...]
@@ -106,7 +106,7 @@ def shares_of_reads(body: Expr, g: Expr) -> Iterator[Share]:
                 inner = value if term.factor is None else value * _conjugate(term.factor)
                 for s in shares_of_reads(term.body, inner):
                     yield Share(
-                        s.read, guards | s.guards, s.value, (*term.axes, *s.axes), (*term.where, *s.where)
+                        s.entry, guards | s.guards, s.value, (*term.axes, *s.axes), (*term.where, *s.where)
                     )
 
 
@@ -114,14 +114,14 @@ def _others(node: Scoped, point: Reduce) -> Expr:
     """Product of all factors but that at a point."""
     other = renamed(node)
     assert isinstance(other, Reduce)
-    same = conjunction([a == b for a, b in zip(other.axes, point.axes, strict=True)])
-    body = select(same, const(1, other.dtype), other.body)
+    at_point = conjunction([a == b for a, b in zip(other.axes, point.axes, strict=True)])
+    body = select(at_point, const(1, other.dtype), other.body)
     all_others = Reduce("prod", other.axes, body, other.where)
     if point.dtype.kind != "f":
         return all_others
-    least, most = _normal(point.dtype)
-    size, own = apply("abs", node), apply("abs", point.body)
-    exact = (size >= least) & (size <= most) & (own >= least)
+    smallest, largest = _normal(point.dtype)
+    size, factor = apply("abs", node), apply("abs", point.body)
+    exact = (size >= smallest) & (size <= largest) & (factor >= smallest)
     return select(exact, node / point.body, all_others)
 
 

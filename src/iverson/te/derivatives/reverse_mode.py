@@ -344,18 +344,18 @@ def adjoint_statements(
         g = head[(*axes, *statement.write)]
     contributions: dict[tuple[Tensor, tuple[Var, ...], Guards, tuple[Expr, ...]], Expr] = {}
     for share in shares_of_reads(body, g):
-        read, guards, value = share.read, share.guards, share.value
-        if read.tensor not in targets or any(same_extent(n, 0) for n in read.tensor.shape):
+        entry, guards, value = share.entry, share.guards, share.value
+        if entry.tensor not in targets or any(same_extent(n, 0) for n in entry.tensor.shape):
             continue
         plain = (c for c in guards if not depends_on_data([c]))
         where = Guards((*statement.domain.where, *share.where, *plain))
-        indices = read.indices
+        indices = entry.indices
         on_data = [c for c in guards if depends_on_data([c])]
         if on_data:
             condition = conjunction(on_data)
             value = select(condition, value, const(0, value.dtype))
-            indices = _in_range(read, condition, where)
-        key = read.tensor, share.axes, where, indices
+            indices = _in_range(entry, condition, where)
+        key = entry.tensor, share.axes, where, indices
         contributions[key] = contributions[key] + value if key in contributions else value
     for (tensor, inner, where, indices), value in contributions.items():
         domain = Domain((*axes, *statement.domain.axes, *inner), met(tuple(where), value, "sum"))

@@ -119,8 +119,8 @@ def _written_out(task: Task, s: Statement, axis_vars: Sequence[Var], t: Translat
     bounds, where = bounds_in(s.domain)
     order = _by_reductions(s, axis_vars, bounds)
     loops = with_reductions(_nested(order, (), bounds, where, t.around()), t.reductions)
-    whole = loops[0] if len(loops) == 1 else nodes.If(Const(True, dtypes.bool), loops)
-    return replace(task, axes=(), where=(), whole=whole)
+    loop_nest = loops[0] if len(loops) == 1 else nodes.If(Const(True, dtypes.bool), loops)
+    return replace(task, axes=(), where=(), whole=loop_nest)
 
 
 def _by_reductions(s: Statement, axis_vars: Sequence[Var], bounds: Mapping[Var, Bounds]) -> list[Var]:
@@ -360,8 +360,8 @@ class Translation:
 
     def _reduction(self, e: Scoped) -> Expr:
         """Name of the value of a reduction, whose loops are added to `reductions`."""
-        same = (e.reducer, *e.operands) if isinstance(e, Fold) else e
-        key = (e.axes, same)
+        element = (e.reducer, *e.operands) if isinstance(e, Fold) else e
+        key = (e.axes, element)
         number = e.number if isinstance(e, Fold) else 0
         if key not in self._totals:
             self._totals[key] = self._loops(e)
@@ -382,9 +382,9 @@ class Translation:
             body = (nodes.If(around.expression(c), body),)
         results = tuple(nodes.Let(f"{d.name}v", _value_of(d)) for d in totals)
         block = (*totals, *body, *results)
-        own = {s.var for s in nodes.statements(block) if isinstance(s, nodes.Loop)}
+        loop_names = {s.var for s in nodes.statements(block) if isinstance(s, nodes.Loop)}
         free = [x for s in nodes.statements(block) for r in nodes.expressions(s) for x in subexpressions(r)]
-        needs = frozenset(x.name for x in free if isinstance(x, nodes.Var)) - own
+        needs = frozenset(x.name for x in free if isinstance(x, nodes.Var)) - loop_names
         earlier = {x.name for x in free if isinstance(x, nodes.Local)}
         settled = all(b.settled for b in self.reductions if b.names & earlier)
         settled &= all(
@@ -404,9 +404,9 @@ def _totals_of(e: Scoped, t: Translation, prefix: str) -> tuple[tuple[Declare, .
         totals = tuple(Declare(f"{prefix}n{k}", v.dtype, v) for k, v in enumerate(identities))
         terms = [Let(f"{prefix}x{k}", v) for k, v in enumerate(values)]
         elements = Translation(t.buffers, t.sizes, None, f"{prefix}c")
-        both: tuple[Declare | Let, ...] = (*totals, *terms)
-        locals_ = [nodes.Local(d.name, d.value.dtype) for d in both]
-        places = (p[()] for p in (*e.reducer.left, *e.reducer.right))
+        numbers: tuple[Declare | Let, ...] = (*totals, *terms)
+        locals_ = [nodes.Local(d.name, d.value.dtype) for d in numbers]
+        places = (p[()] for p in (*e.reducer.first, *e.reducer.second))
         elements.made |= zip(places, locals_, strict=True)
         results = [elements.expression(x) for x in e.reducer.results]
         new = [Let(f"{prefix}y{k}", x) for k, x in enumerate(results)]
@@ -462,8 +462,8 @@ def with_reductions(body: tuple[Stmt, ...], reductions: Sequence[Reduction]) -> 
     A reduction stands inside of all guards, and inside of loops that may have no iteration unless its reads
     are inside of their tensors in any case.
     """
-    own = {s.var for s in nodes.statements(body) if isinstance(s, nodes.Loop)}
-    return _placed(body, reductions, frozenset(n for b in reductions for n in b.needs) - own)
+    loop_names = {s.var for s in nodes.statements(body) if isinstance(s, nodes.Loop)}
+    return _placed(body, reductions, frozenset(n for b in reductions for n in b.needs) - loop_names)
 
 
 def _placed(body: tuple[Stmt, ...], reductions: Sequence[Reduction], bound: Set[str]) -> tuple[Stmt, ...]:

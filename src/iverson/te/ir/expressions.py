@@ -122,20 +122,20 @@ class Reduce(Expr):
 class Reducer:
     """An associative function of two elements, each of several numbers, and its identity.
 
-    left, right : scalar placeholders for the numbers of both elements.
+    first, second : scalar placeholders for the numbers of both elements.
     results : the numbers of the combined element, in terms of these.
     identities : the numbers of an element that changes no other.
     """
 
-    left: tuple[Placeholder, ...]
-    right: tuple[Placeholder, ...]
+    first: tuple[Placeholder, ...]
+    second: tuple[Placeholder, ...]
     results: tuple[Expr, ...]
     identities: tuple[Expr, ...]
     name: str = "reducer"
 
     def combined(self, a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, ...]:
         """Numbers of the element that is ``a`` and then ``b``."""
-        numbers = zip((*self.left, *self.right), (*a, *b), strict=True)
+        numbers = zip((*self.first, *self.second), (*a, *b), strict=True)
         return substitute(self.results, {Read(t, ()): e for t, e in numbers})
 
 

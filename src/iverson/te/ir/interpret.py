@@ -459,11 +459,11 @@ def _evaluated(
     count: int,
     values: Values,
     record: Visits | None,
-    known: Mapping[Expr, Array] = NONE,
+    leaf_values: Mapping[Expr, Array] = NONE,
 ) -> tuple[dict[Expr, Array], dict[Expr, Array]]:
     """Values of nodes as of `evaluate`, and for each node where it needs a read out of range.
 
-    known : values of some nodes.
+    leaf_values : values of some nodes.
     """
     results: dict[Expr, Array] = {}
     bad: dict[Expr, Array] = {}
@@ -475,8 +475,8 @@ def _evaluated(
             wrong = fine
             for o in here:
                 wrong = wrong | bad[o]
-            if node in known:
-                result = known[node]
+            if node in leaf_values:
+                result = leaf_values[node]
             elif isinstance(node, Const):
                 result = np.full(count, node.value, node.dtype)
             elif isinstance(node, Var):
@@ -534,11 +534,11 @@ def _folded(node: Fold, at: Array, terms: list[Array], count: int) -> Array:
     totals = [np.full(count, v.value, v.dtype) for v in reducer.identities if isinstance(v, Const)]
     turn = np.arange(at.size) - np.searchsorted(at, at)
     for k in range(int(turn.max(initial=-1)) + 1):
-        chosen = turn == k
-        rows = at[chosen]
-        elements = (*(t[rows] for t in totals), *(t[chosen] for t in terms))
-        known = dict(zip((t[()] for t in (*reducer.left, *reducer.right)), elements, strict=True))
-        results, _ = _evaluated(reducer.results, {}, rows.size, {}, None, known)
+        active = turn == k
+        rows = at[active]
+        elements = (*(t[rows] for t in totals), *(t[active] for t in terms))
+        leaf_values = dict(zip((t[()] for t in (*reducer.first, *reducer.second)), elements, strict=True))
+        results, _ = _evaluated(reducer.results, {}, rows.size, {}, None, leaf_values)
         for total, e in zip(totals, reducer.results, strict=True):
             total[rows] = results[e]
     return totals[node.number]

@@ -399,7 +399,7 @@ def _structural_key(program: Program) -> str:
         return [number(r) for r in roots]
 
     def reducer(r: Reducer) -> Sequence[str]:
-        return expression((*(t[()] for t in (*r.left, *r.right)), *r.results, *r.identities))
+        return expression((*(t[()] for t in (*r.first, *r.second)), *r.results, *r.identities))
 
     def extent(n: Extent | None) -> str:
         return f"%{expression((n,))[0]}" if isinstance(n, Expr) else repr(n)

@@ -144,8 +144,8 @@ def _nonzero_node(e: Expr, below: dict[Expr, Expr]) -> Expr:
             return then
         return _either(_both(_on_indices(c), then), _both(_on_indices(negation(c)), other))
     if isinstance(e, Reduce) and e.combine == "sum":
-        own = set(e.axes)
-        parts = [c for c in conjuncts(below[e.body]) if c is NOWHERE or not own & set(variables([c]))]
+        axes = set(e.axes)
+        parts = [c for c in conjuncts(below[e.body]) if c is NOWHERE or not axes & set(variables([c]))]
         return reduce(_both, parts, EVERYWHERE)
     if isinstance(e, Apply) and e.dtype.kind != "b":
         scalar = SCALARS[e.name]

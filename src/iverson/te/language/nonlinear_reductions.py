@@ -241,11 +241,11 @@ def _tree(
             return [Read(t, (*entry, index(0))) for t in level]
         half = (count + 1) // 2
         m = Var("m", 0, half)
-        left: list[Expr] = [Read(t, (*entry, m * 2)) for t in level]
-        right: list[Expr] = [Read(t, (*entry, m * 2 + 1)) for t in level]
+        first: list[Expr] = [Read(t, (*entry, m * 2)) for t in level]
+        second: list[Expr] = [Read(t, (*entry, m * 2 + 1)) for t in level]
         if count % 2:
-            right = [select(m < half - 1, x, unit) for x, unit in zip(right, identity, strict=True)]
-        numbers, count, width = combine(left, right), half, width * 2
+            second = [select(m < half - 1, x, unit) for x, unit in zip(second, identity, strict=True)]
+        numbers, count, width = combine(first, second), half, width * 2
 
 
 def _with_trees(tensor: Compute, s: Statement) -> Statement:
@@ -276,9 +276,9 @@ def _is_boxed(e: Fold, s: Statement) -> bool:
     """True if a fold is one for each point of a box of a statement's axes, and over a box."""
     free = set(variables([e]))
     bounds, _ = bounds_in(s.domain)
-    known = [*e.axes, *(v for v in free if v.kind != "size")]
+    ranged = [*e.axes, *(v for v in free if v.kind != "size")]
     is_box = all(
-        isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo > -FAR and v.hi < FAR for v in known
+        isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo > -FAR and v.hi < FAR for v in ranged
     )
     inside = {v for v in free if v.kind != "size"} <= set(s.domain.axes) - set(bounds)
     apart = all(set(variables([c])) <= free or not set(variables([c])) & free for c in s.domain.where)

@@ -157,14 +157,14 @@ def _numbers(element: Element, single: bool, count: int, site: str, argument: st
 def _traced(reduction: AssociativeReduction, kinds: tuple[DType, ...], site: str) -> Reducer:
     """The function of a reduction, for numbers of these dtypes, after checks of what it returns."""
     single, count = reduction.single, len(kinds)
-    left, right = (
+    first, second = (
         tuple(Placeholder((), kind, f"{side}{k}") for k, kind in enumerate(kinds)) for side in "ab"
     )
-    a, b = ([t[()] for t in side] for side in (left, right))
+    a, b = ([t[()] for t in side] for side in (first, second))
     result = reduction.combine(a[0], b[0]) if single else reduction.combine(tuple(a), tuple(b))
     results = [as_expr(e, site) for e in _numbers(result, single, count, site, "combine")]
     for e in results:
-        _check_closed(e, {*left, *right}, site)
+        _check_closed(e, {*first, *second}, site)
     typed = tuple(cast(e, kind) if e.weak else e for e, kind in zip(results, kinds, strict=True))
     for k, (e, kind) in enumerate(zip(typed, kinds, strict=True)):
         if e.dtype != kind:
@@ -176,7 +176,7 @@ def _traced(reduction: AssociativeReduction, kinds: tuple[DType, ...], site: str
                 remedy=f"cast it, .astype('{kind}'), or the element",
             )
     identities = tuple(cast(as_expr(n), kind) for n, kind in zip(reduction.identity, kinds, strict=True))
-    rule = Reducer(left, right, typed, identities, reduction.name)
+    rule = Reducer(first, second, typed, identities, reduction.name)
     for k, (e, n) in enumerate(zip(rule.combined(identities, identities), identities, strict=True)):
         assert isinstance(n, Const)
         if isinstance(e, Const) and e.value != n.value and not isnan(abs(n.value)):

@@ -39,7 +39,7 @@ Box = dict[Var, tuple[int, int]]
 class BoxProducts:
     """A product in parts: statements for the points outside of all boxes, and a product for each box."""
 
-    rest: tuple[Statement, ...]
+    outside: tuple[Statement, ...]
     products: tuple[Product, ...]
 
 
@@ -48,13 +48,13 @@ def without_conditions(s: Statement) -> Statement:
     return replace(s, walk=None, domain=Domain(s.domain.axes))
 
 
-def in_boxes(s: Statement, whole: Task) -> BoxProducts | None:
+def in_boxes(s: Statement, box_task: Task) -> BoxProducts | None:
     """A statement as products of boxes and the loops outside of these; None where BLAS gains too little.
 
-    whole : the task of `without_conditions`.
+    box_task : the task of `without_conditions`.
     """
     constraints = constraints_in(s.domain)
-    if not constraints or s.combine != "sum" or product(whole) is None:
+    if not constraints or s.combine != "sum" or product(box_task) is None:
         return None
     if any(c.equality or not is_linear(c.form) for c in constraints):
         return None
@@ -66,13 +66,13 @@ def in_boxes(s: Statement, whole: Task) -> BoxProducts | None:
     gain = free * sum(map(_size, boxes))
     if gain < WORTH_BOXES or len(boxes) > MOST_BOXES:
         return None
-    rest = tuple(plan(r) for r in _outside(s, edges, constraints))
-    if any(r.walk is None for r in rest):
+    outside = tuple(plan(r) for r in _outside(s, edges, constraints))
+    if any(r.walk is None for r in outside):
         return None
-    names = {v: a.name for v, a in zip(s.domain.axes, whole.axes, strict=True)}
-    whole = replace(whole, fresh=False)
-    parts = [product(whole, any_size=True, box={names[v]: r for v, r in b.items()}) for b in boxes]
-    return BoxProducts(tuple(r for r in rest if r.walk), tuple(p for p in parts if p is not None))
+    names = {v: a.name for v, a in zip(s.domain.axes, box_task.axes, strict=True)}
+    box_task = replace(box_task, fresh=False)
+    parts = [product(box_task, any_size=True, box={names[v]: r for v, r in b.items()}) for b in boxes]
+    return BoxProducts(tuple(r for r in outside if r.walk), tuple(p for p in parts if p is not None))
 
 
 def _edge(v: Var) -> int:

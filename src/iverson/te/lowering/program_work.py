@@ -56,8 +56,8 @@ def work(code: Lowered, *inputs: NDArray) -> Work:
 
 
 def _product(p: Product) -> Work:
-    out, left, right = (prod(s.stop - s.start for s in box) for box in p.boxes)
-    entries = left + right + out * (1 if p.fresh else 2)
+    out, lhs, rhs = (prod(s.stop - s.start for s in box) for box in p.boxes)
+    entries = lhs + rhs + out * (1 if p.fresh else 2)
     return Work(prod(n for group in p.extents for n in group), entries * p.out.dtype.itemsize)
 
 

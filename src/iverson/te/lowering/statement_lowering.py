@@ -314,7 +314,7 @@ class _Lowering:
             if fresh:
                 self._flush()
                 self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype), out.label))
-            for part in boxes.rest:
+            for part in boxes.outside:
                 self._statement(part, False)
             self._flush()
             self.steps += boxes.products
