@@ -884,6 +884,11 @@ OTHERS |= {
             reverse=False,
         ),
     ),
+    "te.reducer": lambda: (te.reducer, Given(lambda a, b: a + b, 0.0, name="R")),
+    "te.reducer called": lambda: (
+        te.reducer(lambda a, b: a + b, 0.0),
+        Given(_placeholder()[0, 1], axis=te.reduce_axis((0, 3), "k")),
+    ),
     "te.differentiate": _differentiated,
     "te.jvp": _with_tangents,
     "te.explain of an op": lambda: (partial(te.explain, te.op(_twice)), Given(vector())),

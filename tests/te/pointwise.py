@@ -13,7 +13,7 @@ import numpy as np
 
 from iverson import te
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select
-from iverson.te.ir.expressions import Read, Tensor, Var, variables
+from iverson.te.ir.expressions import Fold, Read, Reduce, Tensor, Var, variables
 from iverson.te.ir.nodes import Compute, Statement
 
 Point = dict[Var, int]
@@ -81,9 +81,13 @@ class Pointwise:
         """Of an axis, given those before it."""
         if v in fixed:
             return range(fixed[v], fixed[v] + 1)
+        return self.bounded(v, s.domain.where, p)
+
+    def bounded(self, v: Var, where: tuple[Expr, ...], p: Point) -> range:
+        """Values of an axis, given those before it, between the bounds that are data."""
         own = self.range(v, p)
         low, high = own.start, own.stop
-        for c in s.domain.where:  # bounds that are data
+        for c in where:
             if isinstance(c, Apply) and c.args[0] is v and variables([c.args[1]]) <= set(p):
                 bound = int(self.value(c.args[1])(p))
                 low = max(low, bound) if c.name == "greater_equal" else low
@@ -109,9 +113,67 @@ class Pointwise:
             return lambda p: cast(operand(p))
         if isinstance(e, Read):
             return self.read(e)
+        if isinstance(e, Reduce):
+            return self.reduction(e)
+        if isinstance(e, Fold):
+            return self.fold(e)
         assert isinstance(e, Apply)
         function, operands = getattr(np, e.name), [self.value(o) for o in e.args]
         return lambda p: function(*[o(p) for o in operands])
+
+    def within(self, e: Reduce | Fold) -> Callable[[Point], Iterator[Point]]:
+        """The points of a reduction, row by row, given one around it."""
+        conditions = [self.value(c) for c in e.where]
+
+        def points(p: Point) -> Iterator[Point]:
+            inner = [p]
+            for v in e.axes:
+                inner = [q | {v: k} for q in inner for k in self.bounded(v, e.where, q)]
+            return (q for q in inner if all(c(q) for c in conditions))
+
+        return points
+
+    def reduction(self, e: Reduce) -> Value:
+        body, points = self.value(e.body), self.within(e)
+        if e.combine.startswith("arg"):
+            return self.position(e, body, points)
+        first, take_in = TOTALS[e.combine]
+
+        def total(p: Point) -> Any:
+            result = e.body.dtype.type(first)
+            for q in points(p):
+                result = take_in(result, body(q))
+            return result
+
+        return total
+
+    def position(self, e: Reduce, body: Value, points: Callable[[Point], Iterator[Point]]) -> Value:
+        """Of the first best, counted along its only axis from where that begins."""
+        (v,) = e.axes
+
+        def best(p: Point) -> int:
+            inner = list(points(p))
+            values = np.array([body(q) for q in inner])
+            k = -1 if not inner else int(getattr(np, e.combine)(values))
+            return -1 if k < 0 else inner[k][v] - self.bounded(v, e.where, p).start
+
+        return best
+
+    def fold(self, e: Fold) -> Value:
+        values, points = [self.value(v) for v in e.values], self.within(e)
+        parameters = [*e.reducer.first, *e.reducer.second]
+        results = [self.value(r) for r in e.reducer.results]
+        identities = [v.dtype.type(v.value) for v in e.reducer.identities if isinstance(v, Const)]
+
+        def combined(p: Point) -> Any:
+            element = identities
+            for q in points(p):
+                numbers = [*element, *(v(q) for v in values)]
+                self.known |= dict(zip(parameters, map(np.asarray, numbers), strict=True))
+                element = [r({}) for r in results]
+            return element[e.number]
+
+        return combined
 
     def read(self, e: Read) -> Value:
         indices = [self.value(i) for i in e.indices]

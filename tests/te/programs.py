@@ -4,7 +4,7 @@ Indices are any arithmetic: held between bounds, divided, reduced, reversed, cho
 what other stages computed; extents include 0 and 1, and may be sizes that a call gives; guards are on
 indices, on their digits and on data. A read is brought inside by a clamp, a remainder or a guard, or it
 depends on data that may be wrong. Results are entries, scatters of every combine, scans and ragged
-reductions, of floats of all widths and of complex numbers.
+reductions, which nest, of floats of all widths and of complex numbers, by the library's combines and others.
 
 Compiled code gives the interpreter's numbers, and an error where that has one; every array lies against a
 page that may not be touched. The interpreter gives what definitions mean, entry by entry (`pointwise`). Code
@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
@@ -49,6 +49,7 @@ DTYPES = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-3, "float16": 3e-2,
 #: Of these, those in which roundings decide nothing.
 EXACT = ("float64", "complex128")
 ROWS = 7  # where ragged rows start, and how many there are at most
+SECOND = 4  # second derivatives are those of one program in so many
 DATA = 8  # how often an index read from data is wrong: once in so many
 
 
@@ -61,7 +62,6 @@ class Programs:
         half = "bfloat16" if seed % 2 and find_spec("ml_dtypes") else "float16"
         self.dtype = self.one(*["float64"] * 6, "complex128", "float32", half)
         self.ordered = self.dtype != "complex128"
-        self.smooth = True
         self.symbolic = self.one(False, False, True)
         self.shape = (te.var("n"), te.var("m")) if self.symbolic else (self.n, self.m)
         self.X = te.placeholder((self.one(1, 2, 4), self.one(1, 3, 9)), self.dtype, name="X")
@@ -146,7 +146,10 @@ class Programs:
             return self.value([i, j], 2)
         low, n = self.one((0, 1), (0, 4), (1, 6))
         k = te.reduce_axis((low, self.one(low, n) if how == "sum" else n), "k")
-        total = getattr(te, how)(self.value([i, j, k], 2), k)
+        if self.one(*[False] * 4, True):
+            total = self.fold([i, j, k], k)
+        else:
+            total = getattr(te, how)(self.value([i, j, k], 2), k)
         return te.select(self.condition([i, j], 1), total, 0.0) if self.one(True, False) else total
 
     def ragged(self, i: Var, j: Var, *rows: Expr) -> Expr:
@@ -154,8 +157,38 @@ class Programs:
         row = te.clamp(self.one(*(rows or (i, j, i + j))), 0, ROWS - 2)
         e = te.reduce_axis((self.rows[row], self.rows[row + 1]), "e")
         reduce = self.one(te.sum, te.sum, te.prod, *((te.max, te.min) if self.ordered else ()))
-        self.smooth &= reduce is not te.prod  # which starts where data says: it has no derivative
-        return reduce(self.Y[e] * self.value([i, j, e], 1), e)
+        return reduce(self.Y[e] * self.term([i, j, e], row, e), e)
+
+    def term(self, axes: list[Var], row: Expr, e: Var) -> Expr:
+        """A term of a ragged reduction: a value, or a reduction of its own for each of its points."""
+        how = self.one("value", "value", "dense", "triangle", "ragged", "fold")
+        if how == "value":
+            return self.value(axes, 1)
+        low = self.one(0, 1)
+        bounds = {"ragged": (self.rows[row], self.rows[row + 1]), "triangle": (0, te.clamp(e, 0, 4))}
+        k = te.reduce_axis(bounds.get(how, (low, low + self.one(0, 2, 3))), "k")
+        if how == "fold" or (how == "ragged" and self.one(True, False)):
+            return self.fold([*axes, k], k)
+        reduce = self.one(
+            te.sum, te.sum, te.prod, *((te.max, te.min) if self.ordered and how == "ragged" else ())
+        )
+        terms = self.value([*axes, k], 1)
+        return reduce(terms * self.Y[k] if how == "ragged" else terms, k)
+
+    def fold(self, axes: list[Var], k: Var) -> Expr:
+        """A reduction of elements of one or two numbers."""
+        value = self.value(axes, 1)
+        how = self.one("product", "maps", "maps", *(("largest",) if self.ordered else ()))
+        if how == "product":
+            return te.reducer(lambda a, b: a * b, 1.0)(value, k)
+        if how == "maps":
+            maps = te.reducer(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (1.0, 0.0))
+            return maps((value, self.value(axes, 1)), k)[self.one(0, 1)]
+
+        def better(a: Any, b: Any) -> tuple[Any, Any]:
+            return tuple(te.select(a[0] >= b[0], x, y) for x, y in zip(a, b, strict=True))
+
+        return te.reducer(better, (-6e4, 0.0))((value, self.value(axes, 0)), k)[self.one(0, 1)]
 
     def scanned(self) -> Tensor:
         """A recurrence along the first axis, from either end."""
@@ -203,9 +236,9 @@ class Programs:
             combine = self.one("sum", "prod", "assign", *(("max", "min") if self.ordered else ()))
             return self.scattered(combine), True
         if how == "scan":
-            return self.scanned(), self.smooth
+            return self.scanned(), True
         made = te.compute(self.shape, self.entry if how == "entry" else self.ragged, "T")
-        return made, is_inexact(made.dtype) and self.smooth
+        return made, is_inexact(made.dtype)
 
     def program(self) -> tuple[Tensor, bool]:
         if self.one(True, False):
@@ -325,6 +358,8 @@ def hold(seed: int) -> str:
         np.testing.assert_allclose(own_value, expected[0], rtol=near, atol=near)
     if differentiable and made.dtype in EXACT:
         _adjoints(rng, output, inputs, bound, given, expected[1:], values)
+        if seed % SECOND == 0:
+            _second(rng, inputs, list(gradients), given, values)
     return "symbolic" if sizes else "held"
 
 
@@ -349,6 +384,34 @@ def _adjoints(
     total, size = (sum(f(t).sum() for t in terms) for f in (lambda t: t, np.abs))
     if np.isfinite(size):
         assert abs(total) <= 1e-9 * (1 + size), "gradients are not the adjoints of tangents"
+
+
+def _second(
+    rng: np.random.Generator,
+    inputs: list[te.Placeholder],
+    gradients: Sequence[Tensor],
+    given: dict[str, Any],
+    sizes: dict[Var, int],
+) -> None:
+    """Gradients of gradients are the adjoints of their tangents, as pairs of real numbers."""
+    moves = {x: te.placeholder(x.shape, x.dtype, f"{x.name}_t") for x in inputs}
+    heads = {x: te.placeholder(x.shape, x.dtype, f"{x.name}_h") for x in inputs}
+    forward = [te.jvp(g, moves) for g in gradients]
+    reverse = list(te.differentiate(list(gradients), inputs, head=list(heads.values())))
+    outputs = [*forward, *reverse]
+    program = te.program_of(te.bind(outputs, sizes) if sizes else outputs)
+    values = {t.name: drawn(rng, t) for t in (*moves.values(), *heads.values())}
+    results = run(program, [(given | values)[p.name] for p in program.inputs])
+    compiled = lower(te.eliminate(program))(*[(given | values)[p.name] for p in program.inputs])
+    for a, b in zip(compiled, results, strict=True):
+        scale = np.abs(b).max(initial=0, where=np.isfinite(b))
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8 * (1 + scale))
+    pairs = [(values[f"{x.name}_h"], r) for x, r in zip(inputs, results[: len(inputs)], strict=True)]
+    pairs += [(-r, values[f"{x.name}_t"]) for x, r in zip(inputs, results[len(inputs) :], strict=True)]
+    terms = [(a.conj() * b).real for a, b in pairs]
+    total, size = (sum(f(t).sum() for t in terms) for f in (lambda t: t, np.abs))
+    if np.isfinite(size):
+        assert abs(total) <= 1e-8 * (1 + size), "second derivatives are not each other's adjoints"
 
 
 def hold_all(seeds: range) -> None:

@@ -66,6 +66,7 @@ from iverson.te.language.definitions import (
     sum,
     var,
 )
+from iverson.te.language.reducers import reducer
 from iverson.te.language.scan import scan
 from iverson.te.language.schedule_hints import keep, parallel, recompute, unroll
 from iverson.te.lowering.explanation import explain
@@ -102,6 +103,7 @@ __all__ = [
     "program_text",
     "recompute",
     "reduce_axis",
+    "reducer",
     "scan",
     "scatter",
     "select",

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from iverson.codegen.nests.integer_bounds import Scope, affine
 from iverson.codegen.nests.loop_facts import depends
-from iverson.codegen.nests.nodes import Buffer, Let, Load, Loop, Size, Stmt, Store, Var
-from iverson.expr.nodes import Apply, Expr, subexpressions
+from iverson.codegen.nests.nodes import BOOL, Buffer, Let, Load, Local, Loop, Size, Stmt, Store, Var
+from iverson.core.protocols import DType
+from iverson.expr.nodes import Apply, Const, Expr, Select, subexpressions
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,24 @@ MOTION_COST = {0: 0.3, 1: 1.0, 2: 12.0, 3: 2.5}
 
 
 @dataclass(frozen=True)
+class Reduction:
+    """A reduction whose value a task uses: declarations, loops, and a Let for each of its results.
+
+    needs : variables of the loops in which it stands.
+    settled : all that it reads is there at any values of these variables.
+    """
+
+    body: tuple[Stmt, ...]
+    needs: frozenset[str]
+    settled: bool
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of its results."""
+        return frozenset(s.name for s in self.body if isinstance(s, Let))
+
+
+@dataclass(frozen=True)
 class Task:
     """``out[write] (combine)= value`` at every point of the axes where all of ``where`` hold.
 
@@ -53,6 +74,7 @@ class Task:
         the whole box of the axes that the write leaves out.
     whole : all loops and guards, if entries are written along axes whose bounds depend on other axes or on
         data.
+    reductions : those whose values it uses, if a walk of its own says where they stand.
     apart : every point is written by itself, as only its own guards keep the write inside the output.
     """
 
@@ -69,6 +91,7 @@ class Task:
     best: Buffer | None = None
     apart: bool = False
     whole: Stmt | None = None
+    reductions: tuple[Reduction, ...] = ()
 
     @property
     def expressions(self) -> tuple[Expr, ...]:
@@ -103,6 +126,16 @@ class Task:
     def inner(self) -> tuple[str, ...]:
         """Names of the axes on which no index of the write depends."""
         return tuple(a.name for a in self.axes if not any(depends(i, {a.name}) for i in self.write))
+
+
+def no_position(dtype: DType) -> Const:
+    """First value of the variable of a position."""
+    return Const(np.iinfo(dtype).max, dtype)
+
+
+def position_in(at: Local) -> Expr:
+    """Position in a variable; -1 if there was no term."""
+    return Select(Apply("equal", (at, no_position(at.dtype)), BOOL), Const(-1, at.dtype), at)
 
 
 def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:

@@ -2,7 +2,7 @@
 
 A sum of products of two reads whose indices are all plain axes is a batched matrix product: axes in both
 reads and the output are the batch, axes in one read and the output are rows or columns, axes in both reads
-only are contracted.
+only are contracted. A product may be one of boxes of these arrays.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,13 @@ Array = np.ndarray[Any, Any]
 #: threads at 2.5 GHz): the loops are not slower up to 9e5.
 WORTH_BLAS = 32**3
 SMALLEST = 8
+#: The groups of axes of each array, among batch, rows, inner and columns.
+OUT, LEFT, RIGHT = (0, 1, 3), (0, 1, 2), (0, 2, 3)
 #: Multiply-adds from which an OpenBLAS has threads share a product, and up to which that does not pay.
 SHARED, WORTH_TWO = 1 << 17, 1 << 20
+
+#: A box without bounds.
+EVERYWHERE: Mapping[str, tuple[int, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Product:
     """``out (combine)= left @ right``: which axis of each array is which, in the order of the groups.
 
     left, right, out : the buffers. left_axes etc. : for batch, rows, inner and columns, the positions
-    of the axes in that array. extents : of batch, rows, inner, columns.
+    of the axes in that array. extents, starts : of the box, for batch, rows, inner, columns.
     """
 
     out: Buffer
@@ -46,14 +52,30 @@ class Product:
     out_axes: tuple[tuple[int, ...], ...]  # batch, rows, columns
     extents: tuple[tuple[int, ...], ...]  # batch, rows, inner, columns
     fresh: bool
+    starts: tuple[tuple[int, ...], ...]
+
+    @property
+    def boxes(self) -> tuple[tuple[slice, ...], ...]:
+        """Boxes of ``out``, ``left`` and ``right`` that take part."""
+        groups = ((self.out_axes, OUT), (self.left_axes, LEFT), (self.right_axes, RIGHT))
+        return tuple(self._box(axes, of) for axes, of in groups)
+
+    def _box(self, axes: tuple[tuple[int, ...], ...], of: tuple[int, ...]) -> tuple[slice, ...]:
+        slices = {
+            k: slice(start, start + n)
+            for group, g in zip(axes, of, strict=True)
+            for k, start, n in zip(group, self.starts[g], self.extents[g], strict=True)
+        }
+        return tuple(slices[k] for k in range(len(slices)))
 
     def run(self, arrays: Mapping[str, Array]) -> None:
         """Carry out the product."""
         batch, rows, inner, columns = (prod(e) for e in self.extents)
-        a = self._grouped(arrays[self.left.name], self.left_axes, (batch, rows, inner))
-        b = self._grouped(arrays[self.right.name], self.right_axes, (batch, inner, columns))
+        out_box, left_box, right_box = self.boxes
+        a = self._grouped(arrays[self.left.name][left_box], self.left_axes, (batch, rows, inner))
+        b = self._grouped(arrays[self.right.name][right_box], self.right_axes, (batch, inner, columns))
         order = [k for group in self.out_axes for k in group]
-        view = arrays[self.out.name].transpose(order)
+        view = arrays[self.out.name][out_box].transpose(order)
         shape = (batch, rows, columns)
         work.product(rows, inner, columns, batch)
         with _threads(rows * inner * columns):
@@ -80,10 +102,13 @@ def _threads(points: int) -> AbstractContextManager[None]:
     return nullcontext() if alone is None else alone
 
 
-def product(task: Task, *, any_size: bool = False) -> Product | None:
+def product(
+    task: Task, *, any_size: bool = False, box: Mapping[str, tuple[int, int]] = EVERYWHERE
+) -> Product | None:
     """The task as a matrix product, or None where it is none, or too small or thin to gain from BLAS.
 
     any_size : also where it gains nothing.
+    box : first and last + 1 of the values of axes that do not run over all of theirs.
     """
     e = task.value
     plain = (
@@ -111,7 +136,9 @@ def product(task: Task, *, any_size: bool = False) -> Product | None:
     covered = {*batch, *rows, *columns, *inner}
     if covered != set(extents) or covered != {*a, *b} or len(o) != len(batch + rows + columns):
         return None
-    sizes = tuple(tuple(extents[n] or 0 for n in g) for g in (batch, rows, inner, columns))
+    ranges = {n: box.get(n, (0, extent or 0)) for n, extent in extents.items()}
+    groups = [[ranges[n] for n in g] for g in (batch, rows, inner, columns)]
+    sizes = tuple(tuple(stop - start for start, stop in g) for g in groups)
     _, m, k, n = (prod(s) for s in sizes)
     if not any_size and (m * k * n < WORTH_BLAS or min(m, k, n) < SMALLEST):
         return None
@@ -128,6 +155,7 @@ def product(task: Task, *, any_size: bool = False) -> Product | None:
         places(o, batch, rows, columns),
         sizes,
         task.fresh,
+        tuple(tuple(start for start, _ in g) for g in groups),
     )
 
 

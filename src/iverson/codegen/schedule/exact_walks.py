@@ -21,6 +21,7 @@ from iverson.codegen.nests.nodes import (
     Declare,
     If,
     Let,
+    Load,
     Local,
     Loop,
     Point,
@@ -35,7 +36,7 @@ from iverson.codegen.nests.nodes import (
     rewritten,
     statements,
 )
-from iverson.codegen.nests.task import MOTION_COST, Axis, Task, motion
+from iverson.codegen.nests.task import MOTION_COST, Axis, Task, motion, no_position, position_in
 from iverson.codegen.schedule.loop_schedule import (
     ASKED,
     Choice,
@@ -60,7 +61,7 @@ def nest(task: Task, walk: Stmt, strategy: str, around: Scope = NO_LOOPS) -> tup
     Where the outermost loops are a box of the written axes, they are scheduled like any box, with the
     rest of the walk as the reduction inside.
     """
-    boxes = peeled(task, walk)
+    boxes = None if any(isinstance(s, Declare) for s in statements((walk,))) else peeled(task, walk)
     if boxes is not None:
         return tuple(schedule(pinned(t)) for t in boxes)
     phase = _Walk(task, strategy).build(walk, around, False)
@@ -312,7 +313,7 @@ def _shifted(s: Loop, by: str) -> Loop:
 
 def _loops_of(walk: tuple[Stmt, ...] | None, name: str | None = None) -> list[Loop]:
     """The loops of a walk; if ``name`` is given, only those whose bounds depend on it."""
-    loops = [s for s in statements(walk or ()) if isinstance(s, Loop)]
+    loops = [s for s in statements(walk or ()) if isinstance(s, Loop) and _points((s,))]
     return [s for s in loops if name is None or depends(s.lower, {name}) or depends(s.upper, {name})]
 
 
@@ -379,6 +380,8 @@ class _Walk:
         around : the loops and guards around the walk.
         inside : True if the statements are inside an accumulator's block, and so update it.
         """
+        if not _points((walk,)):
+            return (walk,)  # a reduction that the points after it use
         if isinstance(walk, If):
             guarded = replace(around, guards=(*around.guards, (walk.condition, True)))
             return (replace(walk, body=self._all(walk.body, guarded, inside)),)
@@ -430,12 +433,16 @@ class _Walk:
         if isinstance(walk, Point) or self.task.combine == "assign":
             return self.task.position is not None
         free = {s.var for s in _loops_of((walk,))}
+        free |= {s.name for s in statements((walk,)) if isinstance(s, Let)}
         writes = [self._write(p) for p in _points((walk,))]
         is_one_entry = all(same(w, writes[0]) for w in writes)
         if not is_one_entry or any(depends(i, free) for i in writes[0]) or not has_loop((walk,)):
             return False
         # Where guards on the terms keep the write inside, or that there is one, each is written by itself.
-        guarded = any(isinstance(s, If) for s in statements((walk,))) or _unless_empty(walk) is None
+        guarded = (
+            any(isinstance(s, If) and _points((s,)) for s in statements((walk,)))
+            or _unless_empty(walk) is None
+        )
         return not guarded or self._is_inside(writes[0], around)
 
     def _is_inside(self, write: tuple[Expr, ...], around: Scope) -> bool:
@@ -451,9 +458,9 @@ class _Walk:
             first = Const(identity(task.combine, dtype), dtype)
             return (
                 Declare("best", dtype, first),
-                Declare("at", task.out.dtype, Const(2**63 - 1)),
+                Declare("at", task.out.dtype, no_position(task.out.dtype)),
                 *body,
-                Store(task.out, write, Local("at", task.out.dtype)),
+                Store(task.out, write, position_in(Local("at", task.out.dtype))),
             )
         dtype = task.out.dtype
         block: tuple[Stmt, ...] = (
@@ -481,6 +488,10 @@ class _Walk:
             contiguous = not any(isinstance(s, Loop) for s in inner) and self._reads_along(var)
             return ("vector", 2) if contiguous and self.task.position is None else ("", 1)
         along = innermost and stores and all(motion(s, var) == 1 for s in stores)
+        if along and any(isinstance(s, Declare) for s in statements(inner)):
+            loads = (x for s in statements(inner) for e in expressions(s) for x in subexpressions(e))
+            lets = [s for s in statements(inner) if isinstance(s, Let)]
+            along = all(motion(x, var, lets) < 2 for x in loads if isinstance(x, Load))
         return ("vector", 2) if along else ("", 1)
 
     def _parallel(self, var: str) -> bool:

@@ -18,7 +18,6 @@ from iverson.codegen.nests.access_checks import is_inside
 from iverson.codegen.nests.integer_bounds import Scope
 from iverson.codegen.nests.loop_facts import constant_extent, depends, is_short, most_iterations
 from iverson.codegen.nests.nodes import (
-    BOOL,
     COMMUTING,
     INT64,
     Declare,
@@ -40,10 +39,10 @@ from iverson.codegen.nests.nodes import (
     statements,
 )
 from iverson.codegen.nests.phase_cost import WORTH_THREADS, cost
-from iverson.codegen.nests.task import MOTION_COST, Axis, Task, motion
+from iverson.codegen.nests.task import MOTION_COST, Axis, Task, motion, no_position, position_in
 from iverson.codegen.runtime.thread_pool import available
 from iverson.expr.function_facts import identity
-from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, subexpressions
+from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, subexpressions
 
 #: Lanes assumed when axes are weighed; the real width is the emitter's.
 LANES = 16
@@ -391,13 +390,12 @@ class Choice:
         dtype, kind = task.value.dtype, self._position_dtype()
         position = task.position if kind == INT64 else Cast(task.position, kind)
         update = UpdateArg("best", "at", task.combine, task.value, position)
-        at, nowhere = Local("at", kind), Const(np.iinfo(kind).max, kind)
-        place: Expr = Select(Apply("equal", (at, nowhere), BOOL), Const(-1, kind), at)
+        place = position_in(Local("at", kind))
         value = () if task.best is None else (Store(task.best, task.write, Local("best", dtype)),)
         outer, inner = self._guards()
         body = (
             Declare("best", dtype, Const(identity(task.combine, dtype), dtype)),
-            Declare("at", kind, nowhere),
+            Declare("at", kind, no_position(kind)),
             *self._reduction(_guarded(inner, (*task.lets, update))),
             Store(task.out, task.write, place if kind == INT64 else Cast(place, INT64)),
             *value,

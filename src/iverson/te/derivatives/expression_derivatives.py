@@ -12,9 +12,9 @@ from typing import Any
 
 from iverson.core.scalars import SCALARS, Scalar
 from iverson.expr.build import apply, as_expr, cast, const, select
-from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, is_number, postorder
+from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, Select, is_number, producers_first
 from iverson.te.ir.evaluation_guards import Guards, conjunction
-from iverson.te.ir.expressions import Read
+from iverson.te.ir.expressions import Read, Scoped, operands_here
 from iverson.te.ir.index_arithmetic import conjuncts, depends_on_data, negation
 from iverson.te.ir.scalar_namespace import F
 
@@ -22,6 +22,8 @@ from iverson.te.ir.scalar_namespace import F
 MAX_GUARDS = 16
 
 Guarded = dict[Guards, Expr]
+#: What has a cotangent: reads, and reductions inside of expressions.
+Leaf = Read | Scoped
 
 
 def is_inexact(e: Expr) -> bool:
@@ -29,21 +31,21 @@ def is_inexact(e: Expr) -> bool:
     return e.dtype.kind in "fcV"
 
 
-def cotangents(body: Expr, g: Expr) -> dict[Read, Guarded]:
-    """Cotangent of each floating read in ``body``, from the cotangent ``g`` of the value of ``body``.
+def cotangents(body: Expr, g: Expr) -> dict[Leaf, Guarded]:
+    """Cotangent of each floating read and reduction in ``body``, from the cotangent ``g`` of its value.
 
     A cotangent is a map from guards (conditions) to values: the sum of each value where its guards hold.
-    Reads without a cotangent are left out.
+    Reads without a cotangent, and those in reductions, are left out.
     """
-    order = postorder([body])
+    order = producers_first([body], operands_here)
     active: set[Expr] = set()
     for node in order:
         if is_inexact(node) and (
-            isinstance(node, Read) or any(o in active for o in _differentiable_operands(node))
+            isinstance(node, (Read, Scoped)) or any(o in active for o in _differentiable_operands(node))
         ):
             active.add(node)
     pending: dict[Expr, Guarded] = {body: {Guards(): cast_cotangent(g, body.dtype)}}
-    result: dict[Read, Guarded] = {}
+    result: dict[Leaf, Guarded] = {}
     for node in reversed(order):
         cotangent = pending.pop(node, None)
         if not cotangent or node not in active:
@@ -51,7 +53,7 @@ def cotangents(body: Expr, g: Expr) -> dict[Read, Guarded]:
         cotangent = _chosen(cotangent)
         if len(cotangent) > MAX_GUARDS:
             cotangent = _merged(cotangent, node.dtype)
-        if isinstance(node, Read):
+        if isinstance(node, (Read, Scoped)):
             result[node] = cotangent
             continue
         for guards, value in cotangent.items():
@@ -59,6 +61,12 @@ def cotangents(body: Expr, g: Expr) -> dict[Read, Guarded]:
                 if operand in active:
                     _accumulate(pending.setdefault(operand, {}), guards | extra, share)
     return result
+
+
+def leaves_of(body: Expr) -> list[Leaf]:
+    """Floating reads and reductions in ``body``, without those in reductions."""
+    order = producers_first([body], operands_here)
+    return [e for e in order if isinstance(e, (Read, Scoped)) and is_inexact(e)]
 
 
 def _differentiable_operands(node: Expr) -> tuple[Expr, ...]:
@@ -159,12 +167,12 @@ def cast_cotangent(g: Expr, dtype: DType) -> Expr:
 
 
 def tangent(body: Expr, tangents: Mapping[Expr, Expr]) -> Expr | None:
-    """Tangent of ``body``, from the tangents of reads in it; None if it is 0.
+    """Tangent of ``body``, from the tangents of reads and reductions in it; None if it is 0.
 
-    tangents : by read; all other reads have the tangent 0.
+    tangents : by read or reduction; all others have the tangent 0.
     """
     tangent_of: dict[Expr, Expr] = {}
-    for node in postorder([body]):
+    for node in producers_first([body], operands_here):
         if not is_inexact(node):
             continue
         value: Expr | None = None

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from iverson.core.errors import ArgumentTypeError, ShapeError, described
-from iverson.expr.nodes import Expr, producers_first
-from iverson.te.derivatives.expression_derivatives import is_inexact, tangent
+from iverson.expr.nodes import producers_first
+from iverson.te.derivatives.expression_derivatives import is_inexact, leaves_of, tangent
 from iverson.te.derivatives.recurrence_derivatives import tangent_recurrence
+from iverson.te.derivatives.reduction_derivatives import tangent_of_leaf
 from iverson.te.ir.expressions import Tensor, reads_of
 from iverson.te.ir.fresh_names import part
 from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement, computes_of, unit_of
@@ -81,13 +82,11 @@ def _with_rewrites(output: Tensor) -> list[Tensor | Recurrence]:
 
 
 def _tangents(s: Statement, tangent_of: Mapping[Tensor, Tensor]) -> list[Statement]:
-    """Statements for the tangent of the tensor that ``s`` writes: one for each read with a known tangent."""
+    """Statements for the tangent of the tensor that ``s`` writes: one for each read or reduction."""
     result = []
-    for read in reads_of([s.body]):
-        if not is_inexact(read) or read.tensor not in tangent_of:
-            continue
-        start: dict[Expr, Expr] = {read: tangent_of[read.tensor][read.indices]}
-        body = tangent(s.body, start)
+    for leaf in leaves_of(s.body):
+        leaf_tangent = tangent_of_leaf(leaf, tangent_of)
+        body = None if leaf_tangent is None else tangent(s.body, {leaf: leaf_tangent})
         if body is not None:
             where, body = split_guard(body)
             domain = Domain(s.domain.axes, met((*s.domain.where, *where), body, "sum"))

@@ -20,8 +20,9 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError,
 from iverson.core.inputs.arguments import as_function
 from iverson.expr.build import const, index, select
 from iverson.expr.nodes import Apply, Expr, producers_first
-from iverson.te.derivatives.expression_derivatives import cotangents, is_inexact
+from iverson.te.derivatives.expression_derivatives import is_inexact
 from iverson.te.derivatives.recurrence_derivatives import adjoint_recurrence
+from iverson.te.derivatives.reduction_derivatives import shares_of_reads
 from iverson.te.ir.evaluation_guards import Guards, conjunction
 from iverson.te.ir.expressions import Extent, Read, Tensor, Var, reads_of, substitute, variables
 from iverson.te.ir.index_arithmetic import depends_on_data, same_extent
@@ -341,24 +342,24 @@ def adjoint_statements(
         axes = tuple(Var(f"b{k}", 0, n) for k, n in enumerate(batch))
         leading = axes
         g = head[(*axes, *statement.write)]
-    for read, shares in cotangents(body, g).items():
-        if read.tensor not in targets or any(same_extent(n, 0) for n in read.tensor.shape):
+    contributions: dict[tuple[Tensor, tuple[Var, ...], Guards, tuple[Expr, ...]], Expr] = {}
+    for share in shares_of_reads(body, g):
+        entry, guards, value = share.entry, share.guards, share.value
+        if entry.tensor not in targets or any(same_extent(n, 0) for n in entry.tensor.shape):
             continue
-        contributions: dict[tuple[Guards, tuple[Expr, ...]], Expr] = {}
-        for guards, value in shares.items():
-            where = Guards((*statement.domain.where, *(c for c in guards if not depends_on_data([c]))))
-            indices = read.indices
-            on_data = [c for c in guards if depends_on_data([c])]
-            if on_data:
-                condition = conjunction(on_data)
-                value = select(condition, value, const(0, value.dtype))
-                indices = _in_range(read, condition, where)
-            contributions[where, indices] = (
-                contributions[where, indices] + value if (where, indices) in contributions else value
-            )
-        for (where, indices), value in contributions.items():
-            domain = Domain((*axes, *statement.domain.axes), met(tuple(where), value, "sum"))
-            yield read.tensor, Statement(None, (*leading, *indices), value, domain, "sum")
+        plain = (c for c in guards if not depends_on_data([c]))
+        where = Guards((*statement.domain.where, *share.where, *plain))
+        indices = entry.indices
+        on_data = [c for c in guards if depends_on_data([c])]
+        if on_data:
+            condition = conjunction(on_data)
+            value = select(condition, value, const(0, value.dtype))
+            indices = _in_range(entry, condition, where)
+        key = entry.tensor, share.axes, where, indices
+        contributions[key] = contributions[key] + value if key in contributions else value
+    for (tensor, inner, where, indices), value in contributions.items():
+        domain = Domain((*axes, *statement.domain.axes, *inner), met(tuple(where), value, "sum"))
+        yield tensor, Statement(None, (*leading, *indices), value, domain, "sum")
 
 
 def _by_value(adjoint: Statement, tensor: Compute, s: Statement) -> Statement:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from iverson.expr.nodes import same
 from iverson.te.elimination.nest_translation import compiles
-from iverson.te.ir.expressions import Tensor, Var
+from iverson.te.ir.expressions import Tensor, Var, scoped
 from iverson.te.ir.index_arithmetic import is_range
 from iverson.te.ir.nodes import Statement, recurrence_of
 from iverson.te.ir.ragged_axes import bounds_in
@@ -53,8 +53,10 @@ def covers_all(s: Statement) -> bool:
 
     False for a statement with a walk: its entries start from a fill. True for a guarded reduction: each
     entry gets the accumulator's value. False for other guarded statements, and for axes whose bounds depend
-    on data.
+    on data; and for sums of terms with reductions of their own, which have no accumulator around them.
     """
+    if s.combine != "assign" and scoped(s.roots):
+        return False
     reduces = s.combine != "assign" and len(s.domain.axes) > len(s.write)
     if s.walk is not None or (s.domain.where and not reduces):
         return False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -12,16 +13,34 @@ from iverson.codegen.emit import scalar_code
 from iverson.codegen.nests import nodes
 from iverson.codegen.nests.access_checks import is_inside
 from iverson.codegen.nests.integer_bounds import Scope
-from iverson.codegen.nests.nodes import INT64, Buffer, Let, Stmt
-from iverson.codegen.nests.task import Axis, Task
+from iverson.codegen.nests.loop_facts import is_short
+from iverson.codegen.nests.nodes import COMMUTING, INT64, Buffer, Declare, Let, Stmt, Update, UpdateArg
+from iverson.codegen.nests.task import Axis, Reduction, Task, motion, no_position, position_in
 from iverson.codegen.schedule.exact_walks import boxed, nest
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
-from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
-from iverson.te.ir.expressions import Extent, Read, Tensor, Var, at_sizes, variables
+from iverson.expr.function_facts import identity
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder, producers_first, subexpressions
+from iverson.te.ir.evaluation_guards import Guards, guards_of
+from iverson.te.ir.expressions import (
+    Extent,
+    Fold,
+    Read,
+    Reduce,
+    Scoped,
+    Tensor,
+    Var,
+    at_sizes,
+    operands_here,
+    reads_of,
+    scoped,
+    variables,
+)
 from iverson.te.ir.index_arithmetic import normal_extent
+from iverson.te.ir.nested_reductions import bounds_of, position_of
 from iverson.te.ir.nodes import For, If, Statement, Walk
 from iverson.te.ir.ragged_axes import Bounds, bounds_in, is_ragged
+from iverson.te.ir.verify import inside
 from iverson.te.rewrites.formulas import has_formula
 
 #: Expressions deeper than this are cut by a name.
@@ -86,7 +105,41 @@ def task_of(
         covers,
         tuple(t.lets),
     )
+    if t.reductions:
+        return _written_out(task, s, axis_vars, t)
     return _ragged(task, s, axis_vars, t.around()) if s.walk is None and is_ragged(s) else task
+
+
+def _written_out(task: Task, s: Statement, axis_vars: Sequence[Var], t: Translation) -> Task:
+    """Task of a statement whose value contains reductions: all loops around its points, and these reductions.
+
+    A walk that was found keeps its order.
+    """
+    if s.walk is not None:
+        return replace(task, reductions=tuple(t.reductions))
+    bounds, where = bounds_in(s.domain)
+    order = _by_reductions(s, axis_vars, bounds)
+    loops = with_reductions(_nested(order, (), bounds, where, t.around()), t.reductions)
+    loop_nest = loops[0] if len(loops) == 1 else nodes.If(Const(True, dtypes.bool), loops)
+    return replace(task, axes=(), where=(), whole=loop_nest)
+
+
+def _by_reductions(s: Statement, axis_vars: Sequence[Var], bounds: Mapping[Var, Bounds]) -> list[Var]:
+    """Axes in loop order, those on which most reductions depend outermost.
+
+    Of other axes, those of the output come first. An axis comes after those on which its bounds depend.
+    """
+    uses = Counter(v for e in scoped(s.roots) for v in variables([e]))
+    output_axes = set(variables(s.write))
+    ends = {v: [x for x in (b.lower, b.upper) if x is not None] for v, b in bounds.items()}
+    order: list[Var] = []
+    waiting = list(axis_vars)
+    while waiting:
+        free = [v for v in waiting if not set(variables(ends.get(v, ()))) & set(waiting)]
+        v = max(free, key=lambda v: (uses[v], v in output_axes, -waiting.index(v)))
+        order.append(v)
+        waiting = [u for u in waiting if u is not v]
+    return order
 
 
 def _ragged(task: Task, s: Statement, axis_vars: Sequence[Var], t: Translation) -> Task:
@@ -196,15 +249,17 @@ def phases_of(
         pairs = [(v, e) for v, e in zip(s.domain.axes, item.at, strict=True) if e is not v]
         return nodes.Point({t.names[v]: t.expression(e) for v, e in pairs if v in t.names})
 
-    return [phase for item in s.walk for phase in nest(task, walk(item), s.strategy, around or Scope())]
+    items = [item for w in s.walk for item in with_reductions((walk(w),), task.reductions)]
+    return [phase for item in items for phase in nest(task, item, s.strategy, around or Scope())]
 
 
 class Translation:
     """Translation of te expressions to loop-nest expressions.
 
-    `lets` collects the definitions of names that repeated parts get in `value`.
+    `lets` collects the definitions of names that repeated parts get in `value`, and `reductions` these.
 
     outer : variables of loops around it, as expressions of loop nests.
+    prefix : of these names.
     """
 
     def __init__(
@@ -212,18 +267,23 @@ class Translation:
         buffers: Mapping[Tensor, Buffer],
         sizes: Sizes | None = None,
         outer: Mapping[Var, Expr] | None = None,
+        prefix: str = "",
     ) -> None:
         self.buffers, self.sizes, self.outer = buffers, sizes or Sizes(), outer or {}
         self.names: dict[Var, str] = {}
         self.made = dict[Expr, Expr](self.outer.items())
         self.lets: list[Let] = []
+        self.reductions: list[Reduction] = []
+        self.prefix = prefix
+        self._totals: dict[object, tuple[Expr, ...]] = {}
+        self._guards: Mapping[Expr, Guards] = {}
 
-    def around(self) -> Translation:
+    def around(self, prefix: str = "") -> Translation:
         """New translation with the same names of axes, for expressions outside of the point.
 
         The names in `lets` are not defined there.
         """
-        other = Translation(self.buffers, self.sizes, self.outer)
+        other = Translation(self.buffers, self.sizes, self.outer, prefix)
         other.names = self.names
         return other
 
@@ -240,7 +300,7 @@ class Translation:
 
     def expression(self, root: Expr) -> Expr:
         """The translation of an expression, with no names for its parts."""
-        for e in postorder([root]):
+        for e in producers_first([root], operands_here):
             if e not in self.made:
                 self.made[e] = self._node(e)
         return self.made[root]
@@ -252,17 +312,20 @@ class Translation:
         """
         uses: Counter[Expr] = Counter()
         harmless = _harmless(root)
-        for e in postorder([root]):
-            uses.update(e.operands)
+        order = producers_first([root], operands_here)
+        if any(isinstance(e, Scoped) for e in order):
+            self._guards = guards_of(root)
+        for e in order:
+            uses.update(operands_here(e))
         depth: dict[Expr, int] = {}
-        for e in postorder([root]):
-            depth[e] = 1 + max((depth[o] for o in e.operands), default=0)
+        for e in order:
+            depth[e] = 1 + max((depth[o] for o in operands_here(e)), default=0)
             if e in self.made and isinstance(e, (Const, Var)):
                 continue
             node = self._node(e)
             is_repeated = uses[e] > 1 and isinstance(e, (Apply, Select, Cast)) and e.dtype.kind in "fb"
             if (is_repeated or depth[e] > DEEP) and e in harmless and not isinstance(e, (Const, Var)):
-                name = f"t{len(self.lets)}"
+                name = f"{self.prefix}t{len(self.lets)}"
                 self.lets.append(Let(name, node))
                 node = nodes.Local(name, node.dtype)
                 depth[e] = 0
@@ -275,6 +338,8 @@ class Translation:
             return Const(e.value, e.dtype)
         if isinstance(e, Var):
             return nodes.Size(self.sizes.names[e]) if e.kind == "size" else nodes.Var(self.name(e))
+        if isinstance(e, Scoped):
+            return self._reduction(e)
         below = tuple(self.made[o] for o in e.operands)
         if isinstance(e, Read):
             return nodes.Load(self.buffers[e.tensor], tuple(map(whole_number, below)))
@@ -294,6 +359,148 @@ class Translation:
             return Cast(Apply(e.name, below, below[0].dtype), e.dtype)
         return Apply(e.name, below, e.dtype)
 
+    def _reduction(self, e: Scoped) -> Expr:
+        """Name of the value of a reduction, whose loops are added to `reductions`."""
+        element = (e.reducer, *e.operands) if isinstance(e, Fold) else e
+        key = (e.axes, element)
+        number = e.number if isinstance(e, Fold) else 0
+        if key not in self._totals:
+            self._totals[key] = self._loops(e)
+        return self._totals[key][number]
+
+    def _loops(self, e: Scoped) -> tuple[Expr, ...]:
+        prefix = f"{self.prefix}r{len(self._totals)}"
+        self._totals[e] = ()
+        t, around = self.around(f"{prefix}_"), self.around(f"{prefix}g")
+        totals, point = _totals_of(e, t, prefix)
+        bounds, where = bounds_of(e)
+        loops = with_reductions(_nested(e.axes, (), bounds, where, around), t.reductions)
+        body = tuple(replaced for s in loops for replaced in _with_points(s, (*t.lets, *point)))
+        body = tuple(_in_lanes(s) for s in body)
+        guards = self._guards.get(e, ())
+        around._totals, around.reductions = self._totals, self.reductions
+        for c in guards:
+            body = (nodes.If(around.expression(c), body),)
+        results = tuple(nodes.Let(f"{d.name}v", _value_of(d)) for d in totals)
+        block = (*totals, *body, *results)
+        loop_names = {s.var for s in nodes.statements(block) if isinstance(s, nodes.Loop)}
+        free = [x for s in nodes.statements(block) for r in nodes.expressions(s) for x in subexpressions(r)]
+        needs = frozenset(x.name for x in free if isinstance(x, nodes.Var)) - loop_names
+        earlier = {x.name for x in free if isinstance(x, nodes.Local)}
+        settled = all(b.settled for b in self.reductions if b.names & earlier)
+        settled &= all(
+            inside(i, n, (*guards, *e.where))
+            for r in reads_of([e, *guards])
+            for i, n in zip(r.indices, r.tensor.shape, strict=True)
+        )
+        self.reductions.append(Reduction(block, needs, settled))
+        return tuple(nodes.Local(x.name, x.value.dtype) for x in results)
+
+
+def _totals_of(e: Scoped, t: Translation, prefix: str) -> tuple[tuple[Declare, ...], tuple[Stmt, ...]]:
+    """Variables of a reduction with their first values, and the statements that take in a point."""
+    values = [t.value(v) for v in e.values]
+    if isinstance(e, Fold):
+        identities = [Const(v.value, v.dtype) for v in e.reducer.identities if isinstance(v, Const)]
+        totals = tuple(Declare(f"{prefix}n{k}", v.dtype, v) for k, v in enumerate(identities))
+        terms = [Let(f"{prefix}x{k}", v) for k, v in enumerate(values)]
+        elements = Translation(t.buffers, t.sizes, None, f"{prefix}c")
+        numbers: tuple[Declare | Let, ...] = (*totals, *terms)
+        locals_ = [nodes.Local(d.name, d.value.dtype) for d in numbers]
+        places = (p[()] for p in (*e.reducer.first, *e.reducer.second))
+        elements.made |= zip(places, locals_, strict=True)
+        results = [elements.expression(x) for x in e.reducer.results]
+        new = [Let(f"{prefix}y{k}", x) for k, x in enumerate(results)]
+        updates = [
+            Update(d.name, "assign", nodes.Local(x.name, x.value.dtype))
+            for d, x in zip(totals, new, strict=True)
+        ]
+        return totals, (*terms, *new, *updates)
+    (value,) = values
+    first = Const(identity(e.combine, value.dtype), value.dtype)
+    if not e.combine.startswith("arg"):
+        return (Declare(prefix, value.dtype, first),), (Update(prefix, e.combine, value),)
+    best, at = Declare(f"{prefix}b", value.dtype, first), Declare(prefix, INT64, no_position(INT64))
+    place = whole_number(t.value(position_of(e)))
+    return (at, best), (UpdateArg(best.name, at.name, e.combine, value, place),)
+
+
+def _value_of(total: Declare) -> Expr:
+    """Value of a reduction's variable after its points; -1 for a position if there is none."""
+    value = nodes.Local(total.name, total.dtype)
+    place = total.dtype == INT64 and total.value is no_position(INT64)
+    return position_in(value) if place else value
+
+
+def _with_points(s: Stmt, point: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The statement with other statements in place of its points."""
+    if isinstance(s, (nodes.Loop, nodes.If)):
+        return (replace(s, body=tuple(x for b in s.body for x in _with_points(b, point))),)
+    return point if isinstance(s, nodes.Point) else (s,)
+
+
+def _in_lanes(s: Stmt) -> Stmt:
+    """The loops of a reduction, the innermost in lanes if it reads along its variable."""
+    if not isinstance(s, (nodes.Loop, nodes.If)):
+        return s
+    if isinstance(s, nodes.If) or any(isinstance(x, (nodes.Loop, nodes.If)) for x in s.body):
+        return replace(s, body=tuple(map(_in_lanes, s.body)))
+    loads = [
+        x
+        for b in s.body
+        for e in nodes.expressions(b)
+        for x in subexpressions(e)
+        if isinstance(x, nodes.Load)
+    ]
+    adds = all(isinstance(b, Let) or (isinstance(b, Update) and b.combine in COMMUTING) for b in s.body)
+    along = adds and all(motion(x, s.var, [b for b in s.body if isinstance(b, Let)]) < 2 for x in loads)
+    return replace(s, mark="vector", factor=2) if along and not is_short(s, Scope()) else s
+
+
+def with_reductions(body: tuple[Stmt, ...], reductions: Sequence[Reduction]) -> tuple[Stmt, ...]:
+    """Loops and guards around points, with reductions as far out as their variables and reads allow.
+
+    A reduction stands inside of all guards, and inside of loops that may have no iteration unless its reads
+    are inside of their tensors in any case.
+    """
+    loop_names = {s.var for s in nodes.statements(body) if isinstance(s, nodes.Loop)}
+    return _placed(body, reductions, frozenset(n for b in reductions for n in b.needs) - loop_names)
+
+
+def _placed(body: tuple[Stmt, ...], reductions: Sequence[Reduction], bound: Set[str]) -> tuple[Stmt, ...]:
+    """The statements as of `with_reductions`, inside of loops with the variables ``bound``."""
+    guarded = any(isinstance(s, nodes.If) for s in body)
+    here = [
+        b
+        for b in reductions
+        if not guarded and b.needs <= bound and (b.settled or all(map(_has_points_for_sure, body)))
+    ]
+    later = [b for b in reductions if b not in here]
+    result: list[Stmt] = [s for b in here for s in b.body]
+    for s in body:
+        if isinstance(s, nodes.Loop):
+            result.append(replace(s, body=_placed(s.body, later, bound | {s.var})))
+        elif isinstance(s, nodes.If):
+            result.append(replace(s, body=_placed(s.body, later, bound)))
+        elif isinstance(s, nodes.Point):
+            at_point = partial(nodes.replaced, names=s.at)
+            result += [nodes.mapped(x, at_point) for b in later for x in b.body]
+            result.append(s)
+        else:
+            result.append(s)
+    return tuple(result)
+
+
+def _has_points_for_sure(s: Stmt) -> bool:
+    """True if a loop has an iteration whatever data are, and all loops in it."""
+    if isinstance(s, nodes.If):
+        return False
+    if not isinstance(s, nodes.Loop):
+        return True
+    if not (isinstance(s.lower, Const) and isinstance(s.upper, Const)):
+        return False
+    return bool(s.lower.value < s.upper.value) and all(map(_has_points_for_sure, s.body))
+
 
 def whole_number(e: Expr) -> Expr:
     return e if e.dtype == INT64 else Cast(e, INT64)
@@ -308,7 +515,7 @@ def _certain(root: Expr) -> set[Expr]:
         if e in certain:
             continue
         certain.add(e)
-        stack += [e.condition] if isinstance(e, Select) else e.operands
+        stack += [e.condition] if isinstance(e, Select) else operands_here(e)
     return certain
 
 
@@ -316,11 +523,11 @@ def _harmless(root: Expr) -> set[Expr]:
     """Subexpressions whose reads are all in bounds, or happen wherever the root is evaluated."""
     certain = _certain(root)
     harmless: set[Expr] = set()
-    for e in postorder([root]):
+    for e in producers_first([root], operands_here):
         if isinstance(e, Read):
             safe = e in certain or all(map(_is_inside, e.indices, e.tensor.shape))
         else:
-            safe = all(o in harmless for o in e.operands)
+            safe = all(o in harmless for o in operands_here(e))
         if safe:
             harmless.add(e)
     return harmless
@@ -341,7 +548,13 @@ def compiles(s: Statement) -> bool:
         return False
     if dtypes.is_half(s.tensor.dtype) and s.combine != "assign":
         return False  # of a recurrence: others are made in single (`half_rounding`)
-    return dtypes.is_compiled(s.tensor.dtype) and all(_compiles(e) for e in postorder(s.roots))
+    folds = [e for e in scoped(s.roots) if isinstance(e, Fold)]
+    roots = (*s.roots, *(x for e in folds for x in e.reducer.results))
+    extrema = any(
+        isinstance(e, Reduce) and e.body.dtype.kind == "c" and e.combine not in ("sum", "prod")
+        for e in scoped(s.roots)
+    )
+    return dtypes.is_compiled(s.tensor.dtype) and not extrema and all(_compiles(e) for e in postorder(roots))
 
 
 def _compiles(e: Expr) -> bool:

@@ -9,6 +9,7 @@ cycle.
 - `index_arithmetic`: the normal form of index expressions, their ranges, and constraints on them.
 - `evaluation_guards`: the conditions under which each node of an expression is evaluated.
 - `ragged_axes`: axes whose bounds depend on data.
+- `nested_reductions`: reductions inside of expressions.
 - `integer_sets`: emptiness and exact loops of domains, by isl.
 - `convex_pieces`: a domain with alternatives as disjoint convex pieces.
 - `supports`: the conditions under which entries of a tensor may be nonzero.

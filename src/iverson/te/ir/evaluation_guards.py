@@ -7,6 +7,7 @@ from typing import Any
 
 from iverson.core import dtypes
 from iverson.expr.nodes import Const, Expr, Select, postorder
+from iverson.te.ir.expressions import Scoped
 from iverson.te.ir.index_arithmetic import conjuncts, depends_on_data, negation
 from iverson.te.ir.nodes import Statement
 
@@ -63,6 +64,8 @@ def guards_of(root: Expr, outer: Iterable[Expr] = ()) -> dict[Expr, Guards]:
             if isinstance(node, Select) and k:
                 c = node.condition
                 extra = conjuncts(c if k == 1 else negation(c))
+            elif isinstance(node, Scoped) and k < len(node.values):
+                extra = [part for c in node.where for part in conjuncts(c)]
             there = here | Guards(extra)
             guards[operand] = guards[operand] & there if operand in guards else there
     return guards

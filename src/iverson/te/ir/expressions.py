@@ -80,9 +80,10 @@ class Read(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Reduce(Expr):
-    """A reduction inside a definition, of the points at which all conditions ``where`` hold.
+    """A reduction of the points of ``axes`` at which all conditions ``where`` hold.
 
-    `te.compute` makes a tensor of its own for it.
+    In a definition, `te.compute` makes a tensor of its own for it where all its entries are a box. Elsewhere
+    it stays in the expression, and is computed for each point of the loops around it.
     """
 
     combine: str
@@ -90,23 +91,99 @@ class Reduce(Expr):
     body: Expr
     where: tuple[Expr, ...] = ()
     weak: ClassVar[bool] = False  # type: ignore[misc]
+    at_points: ClassVar[bool] = True  # type: ignore[misc]
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]
         return dtypes.int64 if self.combine.startswith("arg") else self.body.dtype
 
     @property
+    def values(self) -> tuple[Expr, ...]:
+        """The expressions at each point."""
+        return (self.body,)
+
+    @property
     def operands(self) -> tuple[Expr, ...]:
         return (self.body, *self.where)
 
+    def over(self, axes: tuple[Var, ...], operands: Sequence[Expr]) -> Reduce:
+        """The same reduction over other axes, of other operands."""
+        return Reduce(self.combine, axes, operands[0], tuple(operands[1:]))
+
     def _of(self, *operands: Expr) -> Expr:
-        return Reduce(self.combine, self.axes, operands[0], operands[1:])
+        return self.over(self.axes, operands)
 
     def _text(self, below: Sequence[str]) -> str:
         where = f" where {' and '.join(below[1:])}" if self.where else ""
         return f"{self.combine}({below[0]} for {', '.join(v.name for v in self.axes)}{where})"
 
 
+@dataclass(frozen=True, eq=False)
+class Reducer:
+    """An associative function of two elements, each of several numbers, and its identity.
+
+    first, second : scalar placeholders for the numbers of both elements.
+    results : the numbers of the combined element, in terms of these.
+    identities : the numbers of an element that changes no other.
+    """
+
+    first: tuple[Placeholder, ...]
+    second: tuple[Placeholder, ...]
+    results: tuple[Expr, ...]
+    identities: tuple[Expr, ...]
+    name: str = "reducer"
+
+    def combined(self, a: Sequence[Expr], b: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Numbers of the element that is ``a`` and then ``b``."""
+        numbers = zip((*self.first, *self.second), (*a, *b), strict=True)
+        return substitute(self.results, {Read(t, ()): e for t, e in numbers})
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Fold(Expr):
+    """One number of the elements at the points of ``axes``, combined by a reducer in the order of the axes.
+
+    number : which of the numbers of the combined element.
+    values : the numbers of the element at a point. where : as of `Reduce`.
+    """
+
+    reducer: Reducer
+    number: int
+    axes: tuple[Var, ...]
+    values: tuple[Expr, ...]
+    where: tuple[Expr, ...] = ()
+    weak: ClassVar[bool] = False  # type: ignore[misc]
+    at_points: ClassVar[bool] = True  # type: ignore[misc]
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        return self.values[self.number].dtype
+
+    @property
+    def operands(self) -> tuple[Expr, ...]:
+        return (*self.values, *self.where)
+
+    def numbered(self, number: int) -> Fold:
+        """Another number of the same combined element."""
+        return Fold(self.reducer, number, self.axes, self.values, self.where)
+
+    def over(self, axes: tuple[Var, ...], operands: Sequence[Expr]) -> Fold:
+        """The same reduction over other axes, of other operands."""
+        n = len(self.values)
+        return Fold(self.reducer, self.number, axes, tuple(operands[:n]), tuple(operands[n:]))
+
+    def _of(self, *operands: Expr) -> Expr:
+        return self.over(self.axes, operands)
+
+    def _text(self, below: Sequence[str]) -> str:
+        n = len(self.values)
+        where = f" where {' and '.join(below[n:])}" if self.where else ""
+        axes = ", ".join(v.name for v in self.axes)
+        return f"{self.reducer.name}({', '.join(below[:n])} for {axes}{where})[{self.number}]"
+
+
+#: Expressions with axes of their own.
+Scoped: TypeAlias = Reduce | Fold
 Extent = int | Expr
 #: What stands for an extent where one is expected.
 ExtentLike: TypeAlias = SupportsIndex | Expr
@@ -253,6 +330,8 @@ def substitute(
 ) -> tuple[Expr, ...]:
     """The roots with every key of ``new`` replaced by its value, and tensors read likewise.
 
+    The axes of reductions among the keys are replaced by axes; others get new names where a value has theirs.
+
     >>> i, j = Var("i", 0, 4), Var("j", 0, 4)
     >>> substitute([i + j], {i: j * 2})
     (j * 2 + j,)
@@ -260,14 +339,54 @@ def substitute(
     if not new and not tensors:
         return tuple(roots)
     results: dict[Expr, Expr] = {}
-    for node in postorder(roots):
+    order = postorder(roots)
+    if any(isinstance(node, Scoped) for node in order):
+        roots = _apart(roots, new)
+        order = postorder(roots)
+    for node in order:
         result = new.get(node)
         if result is None:
-            result = simplified_with(node, [results[o] for o in node.operands])
+            operands = [results[o] for o in node.operands]
+            if isinstance(node, Scoped):
+                axes = tuple(a if isinstance(a := new.get(v), Var) else v for v in node.axes)
+                result = node.over(axes, operands)
+            else:
+                result = simplified_with(node, operands)
             if tensors and isinstance(result, Read) and result.tensor in tensors:
                 result = tensors[result.tensor][result.indices]
         results[node] = result
     return tuple(results[r] for r in roots)
+
+
+def _apart(roots: Sequence[Expr], new: Mapping[Expr, Expr]) -> tuple[Expr, ...]:
+    """The roots, with new axes of reductions that are about to be replaced, or to occur in a new value."""
+    entering = {*variables(new.values())} - {*new} | {v for v, e in new.items() if not isinstance(e, Var)}
+    results: dict[Expr, Expr] = {}
+    for node in postorder(roots):
+        operands = [results[o] for o in node.operands]
+        if isinstance(node, Scoped) and any(v in entering for v in node.axes):
+            results[node] = renamed(node.over(node.axes, operands))
+        else:
+            results[node] = node.rebuilt(operands)
+    return tuple(results[r] for r in roots)
+
+
+def renamed(node: Scoped) -> Scoped:
+    """The same reduction over new axes."""
+    new: dict[Expr, Expr] = {v: v.ranging(v.lo, v.hi) for v in node.axes}
+    (result,) = substitute([node], new)
+    assert isinstance(result, Scoped)
+    return result
+
+
+def operands_here(node: Expr) -> tuple[Expr, ...]:
+    """Operands that are evaluated at the same points as a node: none of a reduction."""
+    return () if isinstance(node, Scoped) else node.operands
+
+
+def scoped(roots: Iterable[Expr]) -> list[Scoped]:
+    """Reductions under the roots, each once, operands first."""
+    return [n for n in postorder(roots) if isinstance(n, Scoped)]
 
 
 def replacing(
@@ -302,5 +421,22 @@ def tied_together(
 
 
 def variables(roots: Iterable[Expr]) -> KeysView[Var]:
-    """The variables under the roots, each once; ``in`` compares them by identity."""
-    return dict.fromkeys(n for n in postorder(roots) if isinstance(n, Var)).keys()
+    """The variables under the roots, each once, without axes of reductions; ``in`` compares by identity."""
+    roots = list(roots)
+    order = postorder(roots)
+    if any(isinstance(n, Scoped) for n in order):
+        return _free(roots)
+    return dict.fromkeys(n for n in order if isinstance(n, Var)).keys()
+
+
+def _free(roots: Sequence[Expr]) -> KeysView[Var]:
+    """Variables under the roots that are not axes of a reduction around them."""
+    free: dict[Expr, dict[Var, None]] = {}
+    for n in postorder(roots):
+        below: dict[Var, None] = {n: None} if isinstance(n, Var) else {}
+        for o in n.operands:
+            below |= free[o]
+        if isinstance(n, Scoped):
+            below = {v: None for v in below if v not in n.axes}
+        free[n] = below
+    return dict.fromkeys(v for r in roots for v in free[r]).keys()

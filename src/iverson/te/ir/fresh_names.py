@@ -19,6 +19,7 @@ PARTS = {
     "argmin": "where {0} has its smallest value, which its derivative reads",
     "first": "the first point that writes the extremum of each entry of {0}",
     "factors": "the factors of {0}, or with a number the products of so many of them next to each other",
+    "elements": "the elements of a fold in {0}, or with a number so many of them, combined",
     "before": "for each point that multiplies an entry of {0}, the one before it",
     "last": "for each entry of {0}, the last point that multiplies it",
     "products": "for each point that multiplies an entry of {0}, the product so far",

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +20,24 @@ from iverson.core.protocols import DType
 from iverson.core.scalars import SCALARS, converted
 from iverson.expr.build import applied, as_expr, index
 from iverson.expr.function_facts import COMBINE, identity
-from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder, producers_first
 from iverson.expr.print import text
 from iverson.te.ir.evaluation_guards import Guards, statement_guards
-from iverson.te.ir.expressions import Read, Tensor, Var, reads_of, replacing, substitute, variables
+from iverson.te.ir.expressions import (
+    Fold,
+    Read,
+    Reduce,
+    Scoped,
+    Tensor,
+    Var,
+    operands_here,
+    reads_of,
+    replacing,
+    substitute,
+    variables,
+)
 from iverson.te.ir.half_rounding import in_single
+from iverson.te.ir.nested_reductions import bounds_of, position_of
 from iverson.te.ir.nodes import (
     For,
     If,
@@ -45,6 +59,7 @@ Array = np.ndarray[Any, Any]
 #: Points of a statement up to which the first that reads outside of a tensor is looked for.
 LOOKED_AT = 1 << 22
 Values = dict[Tensor, Array]
+NONE: Mapping[Expr, Array] = MappingProxyType({})
 
 
 @dataclass
@@ -54,12 +69,14 @@ class Visits:
     points : the number of times that the statement ran.
     idle : the number of guards that failed (in a box: of points at which ``where`` does not hold).
     empty : the number of loops without an iteration.
+    inner : the number of points of reductions inside of expressions.
     """
 
     statement: Statement
     points: int = 0
     idle: int = 0
     empty: int = 0
+    inner: int = 0
 
 
 def run(
@@ -126,7 +143,7 @@ def run_statement(statement: Statement, values: Values) -> Visits:
     record = Visits(statement)
     points = _points(statement, record, values)
     count = record.points
-    evaluated = evaluate(statement.roots, dict(points), count, values)
+    evaluated = evaluate(statement.roots, dict(points), count, values, record)
     where = tuple(evaluated[e] for e in statement.write)
     body = evaluated[statement.body].astype(out.dtype if statement.position is None else None)
     position = None if statement.position is None else evaluated[statement.position]
@@ -142,6 +159,14 @@ def points_of(statement: Statement, values: Values) -> tuple[dict[Var, Array], i
     """
     record = Visits(statement)
     return _points(statement, record, values), record.points
+
+
+def points_within(
+    node: Scoped, points: Mapping[Var, Array], count: int, values: Values
+) -> tuple[dict[Var, Array], int]:
+    """Points of a reduction for each of ``count`` points around it, and their number."""
+    bounds, where = bounds_of(node)
+    return _extended(dict(points), count, node.axes, bounds, where, values, None)
 
 
 def run_steps(recurrence: Recurrence, statements: Sequence[Statement], values: Values) -> list[Visits]:
@@ -160,6 +185,7 @@ def run_steps(recurrence: Recurrence, statements: Sequence[Statement], values: V
             visits = run_statement(now, values)
             record.points += visits.points
             record.idle += visits.idle
+            record.inner += visits.inner
     return records
 
 
@@ -286,30 +312,55 @@ def _ragged_points(statement: Statement, record: Visits, values: Values) -> dict
 
     The points are made axis by axis, from bound to bound; then a failing condition removes points.
     """
-    domain = statement.domain
-    bounds, where = bounds_in(domain)
-    points: dict[Var, Array] = {}
-    count = 1
-    for v in domain.axes:
+    bounds, where = bounds_in(statement.domain)
+    points, record.points = _extended({}, 1, statement.domain.axes, bounds, where, values, record)
+    return points
+
+
+def _extended(
+    points: dict[Var, Array],
+    count: int,
+    axes: Sequence[Var],
+    bounds: Mapping[Var, Bounds],
+    where: Sequence[Expr],
+    values: Values,
+    record: Visits | None,
+) -> tuple[dict[Var, Array], int]:
+    """The points with values of further axes, and their number.
+
+    bounds, where : of these axes.
+    """
+    new = set(axes)
+    waiting = [c for c in where if not new & set(variables([c]))]
+    for c in waiting:
+        points, count = _where(c, points, count, values, record)
+    for v in axes:
         low, high = bounds.get(v, Bounds()).within(v)
         ends = evaluate([low, high], points, count, values)
         lengths = np.maximum(ends[high] - ends[low], 0)
         wrong = out_of_range(v, bounds.get(v, Bounds()), points, ends)
         if wrong is not None:
             raise _WrongBound(wrong)
-        record.empty += int((lengths == 0).sum())
+        if record is not None:
+            record.empty += int((lengths == 0).sum())
         first = np.repeat(np.cumsum(lengths) - lengths, lengths)
         points = {u: np.repeat(p, lengths) for u, p in points.items()}
         count = int(lengths.sum())
         points[v] = np.repeat(ends[low], lengths) + np.arange(count) - first
         for c in where:
             if v in variables([c]) and all(u in points for u in variables([c])):
-                mask = evaluate([c], points, count, values)[c]
-                points = {u: p[mask] for u, p in points.items()}
-                record.idle += count - int(mask.sum())
-                count = int(mask.sum())
-    record.points = count
-    return points
+                points, count = _where(c, points, count, values, record)
+    return points, count
+
+
+def _where(
+    condition: Expr, points: dict[Var, Array], count: int, values: Values, record: Visits | None
+) -> tuple[dict[Var, Array], int]:
+    """The points at which a condition holds, and their number; ``record`` counts the others."""
+    mask = evaluate([condition], points, count, values)[condition]
+    if record is not None:
+        record.idle += count - int(mask.sum())
+    return {u: p[mask] for u, p in points.items()}, int(mask.sum())
 
 
 def _walked(walk: tuple[Walk, ...], axes: tuple[Var, ...], record: Visits) -> Iterator[tuple[int, ...]]:
@@ -382,22 +433,51 @@ _ON_INTEGERS: dict[str, Any] = {
 
 
 def evaluate(
-    roots: Sequence[Expr], points: Mapping[Var, Array], count: int, values: Values
+    roots: Sequence[Expr],
+    points: Mapping[Var, Array],
+    count: int,
+    values: Values,
+    record: Visits | None = None,
 ) -> dict[Expr, Array]:
     """Values of all nodes under the roots at ``count`` points, given as one integer array per variable.
 
-    A read out of range on a side that no Select chooses is ignored; elsewhere it raises IndexingError.
+    Nodes in reductions have no values here. A read out of range on a side that no Select chooses is ignored;
+    elsewhere it raises IndexingError.
+
+    record : counts the points of reductions.
+    """
+    results, bad = _evaluated(roots, points, count, values, record)
+    for root in roots:
+        if bad[root].any():
+            raise _outside(root, results, np.flatnonzero(bad[root])[0])
+    return results
+
+
+def _evaluated(
+    roots: Sequence[Expr],
+    points: Mapping[Var, Array],
+    count: int,
+    values: Values,
+    record: Visits | None,
+    leaf_values: Mapping[Expr, Array] = NONE,
+) -> tuple[dict[Expr, Array], dict[Expr, Array]]:
+    """Values of nodes as of `evaluate`, and for each node where it needs a read out of range.
+
+    leaf_values : values of some nodes.
     """
     results: dict[Expr, Array] = {}
     bad: dict[Expr, Array] = {}
     fine = np.zeros(count, bool)
     with np.errstate(all="ignore"):
-        for node in postorder(roots):
-            below = [results[o] for o in node.operands]
+        for node in producers_first(roots, operands_here):
+            here = operands_here(node)
+            below = [results[o] for o in here]
             wrong = fine
-            for o in node.operands:
+            for o in here:
                 wrong = wrong | bad[o]
-            if isinstance(node, Const):
+            if node in leaf_values:
+                result = leaf_values[node]
+            elif isinstance(node, Const):
                 result = np.full(count, node.value, node.dtype)
             elif isinstance(node, Var):
                 result = points[node]
@@ -413,12 +493,55 @@ def evaluate(
             elif isinstance(node, Apply):
                 result = _applied(node, below)
             else:
-                raise ArgumentError("te.interpret", got=text(node), expected="no reduction here")
+                assert isinstance(node, Scoped)
+                result, wrong = _reduced(node, points, count, values, record)
             results[node], bad[node] = result, wrong
-    for root in roots:
-        if bad[root].any():
-            raise _outside(root, results, np.flatnonzero(bad[root])[0])
-    return results
+    return results, bad
+
+
+def _reduced(
+    node: Scoped, points: Mapping[Var, Array], count: int, values: Values, record: Visits | None
+) -> tuple[Array, Array]:
+    """Values of a reduction at points, and where it needs a read out of range."""
+    bounds, where = bounds_of(node)
+    outer = Var("point", 0, None)
+    inner, size = _extended(
+        {**points, outer: np.arange(count)}, count, node.axes, bounds, where, values, record
+    )
+    if record is not None:
+        record.inner += size
+    at = inner.pop(outer)
+    arg = isinstance(node, Reduce) and node.combine.startswith("arg")
+    places = (position_of(node),) if arg and isinstance(node, Reduce) else ()
+    results, bad = _evaluated((*node.values, *places), inner, size, values, record)
+    wrong = np.zeros(count, bool)
+    for e in node.values:
+        np.logical_or.at(wrong, at, bad[e])
+    terms = [results[e] for e in node.values]
+    if isinstance(node, Fold):
+        return _folded(node, at, terms, count), wrong
+    out = np.full(count, start(node.combine, node.dtype), node.dtype)
+    _combine(node.combine, out, (at,), terms[0], results[places[0]] if places else None)
+    return out, wrong
+
+
+def _folded(node: Fold, at: Array, terms: list[Array], count: int) -> Array:
+    """Number of the combined elements, one for each of ``count`` points.
+
+    at, terms : the point to which each element belongs, and the numbers of the elements.
+    """
+    reducer = node.reducer
+    totals = [np.full(count, v.value, v.dtype) for v in reducer.identities if isinstance(v, Const)]
+    turn = np.arange(at.size) - np.searchsorted(at, at)
+    for k in range(int(turn.max(initial=-1)) + 1):
+        active = turn == k
+        rows = at[active]
+        elements = (*(t[rows] for t in totals), *(t[active] for t in terms))
+        leaf_values = dict(zip((t[()] for t in (*reducer.first, *reducer.second)), elements, strict=True))
+        results, _ = _evaluated(reducer.results, {}, rows.size, {}, None, leaf_values)
+        for total, e in zip(totals, reducer.results, strict=True):
+            total[rows] = results[e]
+    return totals[node.number]
 
 
 def _applied(node: Apply, operands: list[Array]) -> Array:
@@ -442,7 +565,7 @@ def _read(node: Read, at: list[Array], values: Values, count: int) -> tuple[Arra
 
 def _outside(root: Expr, results: Mapping[Expr, Array], point: int) -> IndexingError:
     """Error for the read under ``root`` that is out of range at the given point."""
-    for node in postorder([root]):
+    for node in producers_first([root], operands_here):
         if isinstance(node, Read):
             at = tuple(int(results[i][point]) for i in node.indices)
             if any(not 0 <= i < _constant(n) for i, n in zip(at, node.tensor.shape, strict=True)):

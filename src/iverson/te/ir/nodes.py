@@ -14,7 +14,8 @@ Grammar
          | Apply(name, args, dtype)         a function of core.scalars.SCALARS
          | Select(condition, then, other)   evaluates only the side it chooses (may guard a read)
          | Cast(operand, dtype)
-         | Reduce(combine, axes, body, where)   only while a definition is built: becomes a stage
+         | Reduce(combine, axes, body, where)   a reduction over axes of its own; see "Meaning"
+         | Fold(reducer, number, axes, values, where)   likewise, of elements of several numbers
 
     index arithmetic is Apply on int64: add, subtract, negative, multiply (by a constant),
     floor_divide and remainder (by a positive constant, rounding down), minimum, maximum.
@@ -51,6 +52,11 @@ Meaning
   ``s[before[t]]``: one whose turn was earlier where it is read, and is yet to come where it is added to.
 - argmax and argmin keep the value of ``position`` (int64) at the best ``body``; of equal ones, the
   smallest position; a nan is better than every number. The output holds positions only.
+- A Reduce in an expression is computed for each point at which it is evaluated: it combines ``body`` over
+  the points of its axes at which all of its ``where`` hold, row by row, from the identity of its combine on.
+  Its value for argmax and argmin is the position among these axes, counted from the first value of the first.
+  A Fold combines elements in this order by the results of its reducer, beginning with its identities, and its
+  value is one number of the last element.
 - max and min let nan through.
 - ``where`` holds boolean expressions of indices, usually quasi-affine (+, -, * // % by constants); all must
   hold. Those that read data are bounds of an axis, ``p[i] <= e``, ``e < p[i + 1]``, that depend on axes
@@ -90,13 +96,16 @@ from iverson.expr.build import const
 from iverson.expr.nodes import Const, DType, Expr, ExprLike, postorder, producers_first
 from iverson.te.ir.expressions import (
     Extent,
+    Fold,
     Placeholder,
     Read,
     Reduce,
+    Reducer,
     Tensor,
     Var,
     extent,
     reads_of,
+    scoped,
     variables,
 )
 
@@ -287,6 +296,11 @@ class Statement:
         return self._reads[0]
 
     @property
+    def scope(self) -> tuple[Var, ...]:
+        """Axes of the domain, and those of reductions in expressions."""
+        return tuple(dict.fromkeys((*self.domain.axes, *(v for n in scoped(self.roots) for v in n.axes))))
+
+    @property
     def roots(self) -> tuple[Expr, ...]:
         """All expressions of the statement, except those of its walk."""
         extra = () if self.position is None else (self.position,)
@@ -377,10 +391,15 @@ def _structural_key(program: Program) -> str:
             elif isinstance(node, Read):
                 emit("read", tensor(node.tensor), below)
             elif isinstance(node, Reduce):
-                emit("reduce", node.combine, [number(v) for v in node.axes], below)
+                emit("reduce", node.combine, expression(node.axes), below)
+            elif isinstance(node, Fold):
+                emit("fold", node.number, reducer(node.reducer), expression(node.axes), below)
             else:
                 emit(type(node).__name__, getattr(node, "name", ""), node.dtype.str, below)
         return [number(r) for r in roots]
+
+    def reducer(r: Reducer) -> Sequence[str]:
+        return expression((*(t[()] for t in (*r.first, *r.second)), *r.results, *r.identities))
 
     def extent(n: Extent | None) -> str:
         return f"%{expression((n,))[0]}" if isinstance(n, Expr) else repr(n)
@@ -518,6 +537,6 @@ def sizes_of(tensors: Iterable[Tensor]) -> tuple[Var, ...]:
         roots += [n for n in t.shape if isinstance(n, Expr)]
         for s in t.statements if isinstance(t, Compute) else ():
             roots += s.roots
-            for v in s.domain.axes:
+            for v in s.scope:
                 roots += [b for b in (v.lo, v.hi) if isinstance(b, Expr)]
     return tuple(v for v in variables(roots) if v.kind == "size")

@@ -7,7 +7,7 @@ bounds are within the axis' own range must follow from the data, and is checked 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -54,8 +54,16 @@ def is_ragged(s: Statement) -> bool:
     return depends_on_data(s.domain.where)
 
 
-def bounds_in(domain: Domain) -> tuple[dict[Var, Bounds], tuple[Expr, ...]]:
+def _on_data(condition: Expr) -> bool:
+    return depends_on_data([condition])
+
+
+def bounds_in(
+    domain: Domain, solve: Callable[[Expr], bool] = _on_data
+) -> tuple[dict[Var, Bounds], tuple[Expr, ...]]:
     """Bounds that conditions on data set for axes, and a tuple of all other conditions.
+
+    solve : chooses other conditions that may be bounds.
 
     >>> from iverson.te.language.definitions import placeholder
     >>> p, i, e = placeholder((5,), "int64", "p"), Var("i", 0, 4), Var("e", 0, 9)
@@ -65,7 +73,7 @@ def bounds_in(domain: Domain) -> tuple[dict[Var, Bounds], tuple[Expr, ...]]:
     bounds: dict[Var, Bounds] = {}
     conditions: list[Expr] = []
     for condition in domain.where:
-        solved = _solved(condition, domain.axes) if depends_on_data([condition]) else None
+        solved = _solved(condition, domain.axes) if solve(condition) else None
         if solved is None:
             conditions.append(condition)
             continue

@@ -22,7 +22,7 @@ from iverson.expr.build import apply, as_expr, const
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.te.ir.convex_pieces import disjoint, index_cases
 from iverson.te.ir.evaluation_guards import guards_of
-from iverson.te.ir.expressions import Extent, Read, Var, substitute, variables
+from iverson.te.ir.expressions import Extent, Read, Reduce, Var, substitute, variables
 from iverson.te.ir.index_arithmetic import (
     Constraint,
     affine_of,
@@ -143,6 +143,10 @@ def _nonzero_node(e: Expr, below: dict[Expr, Expr]) -> Expr:
         if then is other:
             return then
         return _either(_both(_on_indices(c), then), _both(_on_indices(negation(c)), other))
+    if isinstance(e, Reduce) and e.combine == "sum":
+        axes = set(e.axes)
+        parts = [c for c in conjuncts(below[e.body]) if c is NOWHERE or not axes & set(variables([c]))]
+        return reduce(_both, parts, EVERYWHERE)
     if isinstance(e, Apply) and e.dtype.kind != "b":
         scalar = SCALARS[e.name]
         together = ((*range(len(e.args)),),) if scalar.zero_preserving else ()

@@ -16,7 +16,7 @@ from iverson.expr.build import as_expr
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.expr.print import text
 from iverson.te.ir.evaluation_guards import Guards, statement_guards
-from iverson.te.ir.expressions import Extent, Read, Reduce, Tensor, Var, variables
+from iverson.te.ir.expressions import Extent, Fold, Read, Reduce, Tensor, Var, variables
 from iverson.te.ir.index_arithmetic import (
     Constraint,
     affine_of,
@@ -162,7 +162,11 @@ def check_node(node: Expr) -> None:
         if any(i.dtype != np.int64 for i in node.indices):
             wrong = "an index that is not int64"
     elif isinstance(node, Reduce):
-        wrong = "a reduction inside a statement"
+        if node.combine not in COMBINES[1:]:
+            wrong = f"a reduction with combine {node.combine!r}"
+    elif isinstance(node, Fold):
+        if [v.dtype for v in node.values] != [e.dtype for e in node.reducer.results]:
+            wrong = "an element of other dtypes than the reducer's"
     elif not isinstance(node, (Const, Var, Cast)):
         wrong = f"a node of type {type(node).__name__}"
     if wrong:
@@ -209,7 +213,7 @@ def _check_range(
     n = tensor.shape[axis]
     if inside(e, n, guards) or depends_on_data([e]) or _is_symbolic(statement, e, n):
         return
-    if is_empty(statement.domain.axes, [*guards, outside_of(e, n)]) is not False:
+    if is_empty(statement.scope, [*guards, outside_of(e, n)]) is not False:
         return
     low, high = bounds_under(affine_of(e), _constraints(guards))
     place = text(read) if read is not None else f"a write to {tensor.name}"
@@ -252,7 +256,7 @@ def _constraints(guards: Iterable[Expr]) -> list[Constraint]:
 
 
 def _is_symbolic(statement: Statement, e: Expr, n: Extent) -> bool:
-    ranges = [b for v in statement.domain.axes for b in (v.lo, v.hi)]
+    ranges = [b for v in statement.scope for b in (v.lo, v.hi)]
     return not isinstance(n, int) or any(isinstance(b, Expr) for b in ranges)
 
 
@@ -304,4 +308,4 @@ def _proven(statement: Statement, e: Expr, n: Extent, guards: Guards) -> bool:
         return True
     if not is_pure(affine_of(e)) or _is_symbolic(statement, e, n):
         return False
-    return bool(is_empty(statement.domain.axes, [*guards, outside_of(e, n)]))
+    return bool(is_empty(statement.scope, [*guards, outside_of(e, n)]))

@@ -18,7 +18,7 @@ from iverson.core.protocols import DType
 from iverson.core.python.caller import assigned_name
 from iverson.core.shapes import as_int, check_choice
 from iverson.expr.build import apply, as_expr, cast, select
-from iverson.expr.nodes import Const, Expr, ExprLike, postorder
+from iverson.expr.nodes import Const, Expr, ExprLike
 from iverson.te.ir.expressions import (
     Extent,
     ExtentLike,
@@ -28,6 +28,7 @@ from iverson.te.ir.expressions import (
     Var,
     as_index,
     replacing,
+    scoped,
     substitute,
 )
 from iverson.te.ir.nodes import (
@@ -329,6 +330,21 @@ def _points(function: Definition, domain: DomainLike, site: str) -> tuple[Var, .
 def _reduction(combine: str, body: ExprLike, axis: Axes, dtype: DTypeLike | None = None) -> Expr:
     """Reduction of ``body`` over one or several axes, after checks of the axes and dtypes."""
     site = operation(combine)
+    axes = reduction_axes(axis, site, combine)
+    for v in axes:
+        empty = isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi
+        if empty and combine not in ("sum", "prod"):
+            raise ArgumentError(site, "axis", got=f"{v.name}, which is empty", expected="a value")
+    ranged_axes, (e,), where = bounded(axes, [as_expr(body, site)])
+    if e.dtype.kind == "c" and combine not in ("sum", "prod"):
+        raise ArgumentTypeError(site, "body", got=f"dtype {e.dtype}", expected="an ordered dtype")
+    if combine in ("sum", "prod"):
+        e = cast(e, _total_dtype(e.dtype) if dtype is None else dtypes.as_dtype(dtype, site))
+    return Reduce(combine, ranged_axes, e, where)
+
+
+def reduction_axes(axis: Axes, site: str, combine: str = "") -> tuple[Var, ...]:
+    """Axes of a reduction, one or several; ArgumentTypeError for anything that is no reduction axis."""
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     for v in axes:
         if not isinstance(v, Var) or v.kind != "reduce":
@@ -339,15 +355,7 @@ def _reduction(combine: str, body: ExprLike, axis: Axes, dtype: DTypeLike | None
                 expected="a te.reduce_axis or several of them",
                 remedy=_not_an_axis(combine, v),
             )
-        empty = isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi
-        if empty and combine not in ("sum", "prod"):
-            raise ArgumentError(site, "axis", got=f"{v.name}, which is empty", expected="a value")
-    ranged_axes, (e,), where = bounded(axes, [as_expr(body, site)])
-    if e.dtype.kind == "c" and combine not in ("sum", "prod"):
-        raise ArgumentTypeError(site, "body", got=f"dtype {e.dtype}", expected="an ordered dtype")
-    if combine in ("sum", "prod"):
-        e = cast(e, _total_dtype(e.dtype) if dtype is None else dtypes.as_dtype(dtype, site))
-    return Reduce(combine, ranged_axes, e, where)
+    return axes
 
 
 def _not_an_axis(combine: str, value: Expr | complex) -> str:
@@ -474,7 +482,7 @@ def _rebuilt(
         return int(value.value) if isinstance(value, Const) else value
 
     def bound(s: Statement) -> Statement:
-        for v in s.domain.axes:
+        for v in s.scope:
             if v not in axes:
                 axes[v] = v.ranging(known(v.lo), known(v.hi))
         new_axes = tuple(axes[v] for v in s.domain.axes)
@@ -565,7 +573,7 @@ def _names(function: Definition, extents: tuple[Extent, ...], site: str) -> list
 
 def _staged(e: Expr, axes: tuple[Var, ...], where: tuple[Expr, ...], name: str, site: str) -> Expr:
     """The expression ``e`` with each reduction in it as a tensor of its own."""
-    if not any(isinstance(n, Reduce) for n in postorder([e])):
+    if not scoped([e]):
         return e
     return staged(e, name, site, where) if where else define(e, axes, name, site)[axes]
 

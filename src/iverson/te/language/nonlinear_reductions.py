@@ -2,7 +2,10 @@
 
 B[o] = prod_k b(o, k)   a balanced tree of pairwise products: T0[o, k] = b(o, k) and
                         T1[o, m] = T0[o, 2m] * T0[o, 2m + 1], ..., so that zeros among the factors
-                        need no care, to any order, at the cost of one product per factor
+                        need no care, to any order, at the cost of one product per factor;
+                        a fold of elements of several numbers is such a tree too, one tensor for each number
+                        where the axis starts at data, the product stays inside of a value, with the
+                        derivative of `iverson.te.derivatives.reduction_derivatives`
 B[o] = max_k b(o, k)    B[o] = b(o, arg[o]) with arg[o] the saved position of the first largest
 B[f(p)] max= b(p)       B[f(p)] += [first[f(p)] = p] b(p) with first[f(p)] min= p where b(p) = B[f(p)]
 B[f(p)] *= b(p)         the points that write an entry are a chain, each with the product so far, and the last
@@ -12,8 +15,9 @@ B[f(p)] *= b(p)         the points that write an entry are a chain, each with th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from iverson.core import dtypes
@@ -21,14 +25,28 @@ from iverson.core.errors import ArgumentError, GradientError
 from iverson.expr.build import apply, const, index, select
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Expr, Select, same
-from iverson.te.ir.evaluation_guards import conjunction
-from iverson.te.ir.expressions import Read, Var, extent, replacing, substitute, variables
+from iverson.te.ir.evaluation_guards import conjunction, guards_of
+from iverson.te.ir.expressions import (
+    Fold,
+    Read,
+    Reduce,
+    Reducer,
+    Var,
+    extent,
+    renamed,
+    replacing,
+    scoped,
+    substitute,
+    variables,
+)
 from iverson.te.ir.fresh_names import part
-from iverson.te.ir.index_arithmetic import same_extent
+from iverson.te.ir.index_arithmetic import depends_on_data, same_extent
+from iverson.te.ir.nested_reductions import position
 from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement
-from iverson.te.ir.ragged_axes import bounds_in, is_ragged
-from iverson.te.language.stages import position
+from iverson.te.ir.ragged_axes import FAR, bounds_in, is_ragged
 
+#: Numbers of two elements, combined.
+Combine = Callable[[Sequence[Expr], Sequence[Expr]], list[Expr]]
 #: What differentiation does where there is no derivative; tests hold it to this.
 CONVENTIONS = {
     "max, min": "the derivative belongs to the first of equal values, in the order of the axes' box",
@@ -47,12 +65,19 @@ def linear_statements(tensor: Compute) -> tuple[Statement, ...]:
     They may read new tensors (the tree of a product, the saved position of a maximum). The result is the same
     at each call, so that the new tensors are shared. It is () for a reduction without derivatives (integers).
     """
-    if all(s.combine in ("sum", "assign") for s in tensor.statements):
+    adds = all(s.combine in ("sum", "assign") for s in tensor.statements)
+    if adds and (tensor.recurrence is not None or not any(map(_folds, tensor.statements))):
         return tensor.statements
-    if tensor.linear is None:
+    if tensor.linear is None and adds:
+        tensor.linear = tuple(_with_trees(tensor, s) for s in tensor.statements)
+    elif tensor.linear is None:
         (statement,) = tensor.statements
         tensor.linear = _rewritten(tensor, statement)
     return tensor.linear
+
+
+def _folds(s: Statement) -> bool:
+    return any(isinstance(e, Fold) for e in scoped([s.body]))
 
 
 def _rewritten(tensor: Compute, s: Statement) -> tuple[Statement, ...]:
@@ -119,6 +144,19 @@ def _of_extremum(tensor: Compute, s: Statement) -> Statement:
     return Statement(None, s.write, body, Domain(tuple(output_axes), where), "sum")
 
 
+def at_extremum(node: Reduce, starts: Mapping[Var, Expr]) -> Expr:
+    """Term of a maximum or minimum at its position; 0 if there is none.
+
+    starts : the first value of each axis, from which positions count.
+    """
+    place: Expr = Reduce(f"arg{node.combine}", node.axes, node.body, node.where)
+    first = node.axes[0]
+    at = unravelled(apply("maximum", place, index(0)), node.axes)
+    at[first] = at[first] - first.lo + starts[first]
+    (body,) = substitute([node.body], at)
+    return select(place >= 0, _marked(body), const(0, body.dtype))
+
+
 def _marked(body: Expr) -> Expr:
     """Expression with the value of ``body``, whose derivative is nan where that value is nan."""
     return body * select(apply("isnan", body), const(float("nan"), body.dtype), const(1, body.dtype))
@@ -135,52 +173,116 @@ def _of_scattered(tensor: Compute, s: Statement) -> Statement:
     return Statement(None, s.write, body, s.domain, "sum")
 
 
-def has_tree(tensor: Compute) -> bool:
-    """True if the products that define a tensor can be trees, which their derivatives require."""
-    return tensor.dtype.kind in "fcV" and not any(map(_starting_by_data, tensor.statements))
-
-
-def _starting_by_data(s: Statement) -> list[Var]:
-    """Axes of a reduction whose lower bounds depend on data."""
+def _starts_by_data(s: Statement) -> bool:
+    """True if the lower bound of a reduction axis depends on data."""
     bounds, _ = bounds_in(s.domain)
-    return [v for v in _reduced_axes(s)[1] if v in bounds and bounds[v].lower is not None]
+    return any(v in bounds and bounds[v].lower is not None for v in _reduced_axes(s)[1])
+
+
+def _nested(s: Statement) -> Statement:
+    """Statement that reads a reduction inside of its value, in place of a reduction."""
+    output_axes, reduced = _reduced_axes(s)
+    outside = set(output_axes)
+    where = tuple(c for c in s.domain.where if outside.issuperset(variables([c])))
+    inside = tuple(c for c in s.domain.where if not outside.issuperset(variables([c])))
+    body: Expr = renamed(Reduce(s.combine, tuple(reduced), s.body, inside))
+    if where:  # an entry without factors is 1
+        body, where = select(conjunction(where), body, const(identity(s.combine, body.dtype), body.dtype)), ()
+    return Statement(None, s.write, body, Domain(tuple(output_axes), where), "sum")
 
 
 def _of_product(tensor: Compute, s: Statement) -> Statement:
     """Statement that reads the root of a tree of pairwise products, whose levels are new tensors."""
+    if _starts_by_data(s):
+        return _nested(s)
     output_axes, reduced = _reduced_axes(s)
-    for v in _starting_by_data(s):
-        raise GradientError(
-            "te.differentiate",
-            tensor.name,
-            got=f"a product along {v.name}, which starts where data says",
-            expected="an axis that starts at a number",
-            remedy="sum logarithms, or copy rows into a padded tensor",
-        )
+    multiplied: Combine = lambda a, b: [apply("multiply", a[0], b[0])]
+    reduction = [s.body], [const(1, tensor.dtype)], multiplied
+    (product,) = _tree(tensor, "factors", s.write, output_axes, reduced, s.domain.where, *reduction)
+    return Statement(None, s.write, product, Domain(tuple(output_axes)), "sum")
+
+
+def _tree(
+    tensor: Compute,
+    name: str,
+    entry: tuple[Expr, ...],
+    output_axes: Sequence[Var],
+    reduced: Sequence[Var],
+    where: Sequence[Expr],
+    element: Sequence[Expr],
+    identity: Sequence[Expr],
+    combine: Combine,
+) -> list[Expr]:
+    """Numbers of the combined elements, read from the root of a balanced tree whose levels are new tensors.
+
+    entry : indices of an element's tree, on ``output_axes``.
+    reduced, where : the axes over which elements are combined, and the conditions under which one is.
+    """
     count = _points(reduced)
-    unit = const(1, tensor.dtype)
     if count == 0:
-        return Statement(None, s.write, unit, Domain(tuple(output_axes)), "sum")
+        return list(identity)
+    extents = tuple(map(extent, output_axes))
     m = Var("m", 0, count)
-    at = unravelled(m, reduced)
-    body, condition = substitute([s.body, conjunction(s.domain.where)], at)
-    factor = select(condition, body, unit)
-    level = Statement(None, (*s.write, m), factor, Domain((*output_axes, m)), "assign")
-    tree = Compute((*tensor.shape, count), tensor.dtype, part(tensor, "factors"), (level,))
+    *numbers, condition = substitute([*element, conjunction(where)], unravelled(m, reduced))
+    numbers = [select(condition, x, unit) for x, unit in zip(numbers, identity, strict=True)]
     width = 1
-    while count > 1:
+    while True:
+        axes = (*output_axes, m)
+        level = [
+            Compute(
+                (*extents, count),
+                x.dtype,
+                part(tensor, name, None if width == 1 else width),
+                [Statement(None, (*entry, m), x, Domain(axes), "assign")],
+            )
+            for x in numbers
+        ]
+        if count == 1:
+            return [Read(t, (*entry, index(0))) for t in level]
         half = (count + 1) // 2
         m = Var("m", 0, half)
-        odd_factor: Expr = Read(tree, (*s.write, m * 2 + 1))
+        first: list[Expr] = [Read(t, (*entry, m * 2)) for t in level]
+        second: list[Expr] = [Read(t, (*entry, m * 2 + 1)) for t in level]
         if count % 2:
-            odd_factor = select(m < half - 1, odd_factor, unit)
-        width *= 2
-        product = apply("multiply", Read(tree, (*s.write, m * 2)), odd_factor)
-        level = Statement(None, (*s.write, m), product, Domain((*output_axes, m)), "assign")
-        tree = Compute((*tensor.shape, half), tensor.dtype, part(tensor, "factors", width), (level,))
-        count = half
-    last = Read(tree, (*s.write, index(0)))
-    return Statement(None, s.write, last, Domain(tuple(output_axes)), "sum")
+            second = [select(m < half - 1, x, unit) for x, unit in zip(second, identity, strict=True)]
+        numbers, count, width = combine(first, second), half, width * 2
+
+
+def _with_trees(tensor: Compute, s: Statement) -> Statement:
+    """Statement in which each fold over a box is read from a tree of its elements."""
+    guards = guards_of(s.body)
+    roots: dict[Expr, Expr] = {}
+    for e in scoped([s.body]):
+        if not isinstance(e, Fold) or e in roots or not _is_boxed(e, s):
+            continue
+        axes = sorted((v for v in variables([e]) if v.kind != "size"), key=lambda v: v.serial)
+        around = [c for c in s.domain.where if set(variables([c])) <= set(axes)]
+        where = (*around, *(c for c in guards[e] if set(variables([c])) <= set(axes)), *e.where)
+        rule = e.reducer
+        combine: Combine = partial(_combined, rule)
+        entry = tuple(v - v.lo for v in axes)
+        element = e.values, rule.identities, combine
+        numbers = _tree(tensor, "elements", entry, axes, e.axes, where, *element)
+        roots |= {e.numbered(k): x for k, x in enumerate(numbers)}
+    (body,) = substitute([s.body], roots)
+    return replace(s, body=body) if roots else s
+
+
+def _combined(rule: Reducer, a: Sequence[Expr], b: Sequence[Expr]) -> list[Expr]:
+    return list(rule.combined(a, b))
+
+
+def _is_boxed(e: Fold, s: Statement) -> bool:
+    """True if a fold is one for each point of a box of a statement's axes, and over a box."""
+    free = set(variables([e]))
+    bounds, _ = bounds_in(s.domain)
+    ranged = [*e.axes, *(v for v in free if v.kind != "size")]
+    is_box = all(
+        isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo > -FAR and v.hi < FAR for v in ranged
+    )
+    inside = {v for v in free if v.kind != "size"} <= set(s.domain.axes) - set(bounds)
+    apart = all(set(variables([c])) <= free or not set(variables([c])) & free for c in s.domain.where)
+    return is_box and inside and apart and not depends_on_data(e.where)
 
 
 def _of_scattered_product(tensor: Compute, s: Statement) -> Statement:

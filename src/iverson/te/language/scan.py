@@ -26,7 +26,7 @@ from iverson.te.ir.index_arithmetic import affine_of, is_range, same_extent
 from iverson.te.ir.nodes import Compute, Recurrence, Statement, recurrence_of
 from iverson.te.ir.source_site import operation
 from iverson.te.language.definitions import ShapeLike, shape_of
-from iverson.te.language.nonlinear_reductions import has_tree, linear_statements
+from iverson.te.language.nonlinear_reductions import linear_statements
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -332,9 +332,9 @@ def _direct(t: Tensor) -> list[Tensor]:
 
 
 def _statements(t: Compute) -> tuple[Statement, ...]:
-    """Statements of a definition; a product is a tree, if possible, because derivatives require that."""
+    """Statements of a definition; a product is in the form that differentiates, if it has derivatives."""
     products = any(s.combine == "prod" for s in t.statements)
-    return linear_statements(t) if products and has_tree(t) else t.statements
+    return linear_statements(t) or t.statements if products else t.statements
 
 
 def _at_step(s: Statement, axis: Var, places: Mapping[Tensor, int], site: str) -> Statement:

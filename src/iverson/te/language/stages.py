@@ -2,6 +2,9 @@
 
     B[i] = 1 + sum_k(A[i, k])   ->   B.1[i] += A[i, k];  B[i] = 1 + B.1[i]
 
+A reduction for each point of axes of which one bounds another stays in the body (`iverson.te.ir.nodes`): as a
+tensor it would be a box of which few entries are needed. A fold stays too, as its numbers are found together.
+
 Guards that hold wherever a reduction's value is used go into its stage, so that it reads no more
 than the definition does; a guard on a sum's terms becomes part of the domain.
 """
@@ -12,12 +15,13 @@ from collections.abc import Callable, Sequence
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
-from iverson.expr.build import const, index, is_guarded, select, simplified_with
+from iverson.expr.build import const, is_guarded, select, simplified_with
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Expr, Select, postorder
 from iverson.te.ir.evaluation_guards import conjunction, guards_of
-from iverson.te.ir.expressions import Extent, Reduce, Var, extent, reads_of, variables
+from iverson.te.ir.expressions import Fold, Reduce, Scoped, Var, extent, reads_of, renamed, scoped, variables
 from iverson.te.ir.index_arithmetic import conjuncts, constraints_of, depends_on_data
+from iverson.te.ir.nested_reductions import position
 from iverson.te.ir.nodes import Compute, Domain, Statement
 from iverson.te.ir.ragged_axes import FAR, bounds_in
 from iverson.te.ir.supports import met
@@ -34,51 +38,54 @@ def define(body: Expr, axes: Sequence[Var], name: str, operation: str) -> Comput
 
 
 def staged(body: Expr, name: str, operation: str, where: Sequence[Expr] = (), *, whole: bool = False) -> Expr:
-    """Expression in which each reduction is a read of a new tensor.
+    """Expression in which each reduction for the points of a box is a read of a new tensor.
 
     name : new tensors are named ``name.1``, ``name.2`` and so on.
     where : conditions of the domain in which the expression is evaluated.
     whole : True to keep a reduction that is the whole expression.
     """
     guards = guards_of(body)
-    reductions = [n for n in postorder([body]) if isinstance(n, Reduce)]
+    reductions = scoped([body])
     conditions = [c for n in reductions for c in n.where] + list(where)
     results: dict[Expr, Expr] = {}
     count = 0
     for node in postorder([body]):
         results[node] = simplified_with(node, [results[o] for o in node.operands])
-        if isinstance(node, Reduce) and not (whole and node is body):
-            free = [v for v in _free(node) if v.kind != "size"]
+        if isinstance(node, Scoped) and not (whole and node is body):
+            free = [v for v in variables([node]) if v.kind != "size"]
             stage_axes = sorted(free, key=lambda v: (v.kind == "reduce", v.serial))
-            _check_box(stage_axes, conditions, node, operation)
             inner = results[node]
-            assert isinstance(inner, Reduce)
+            assert isinstance(inner, Scoped)
+            if isinstance(node, Fold) or not _is_box(stage_axes, conditions):
+                results[node] = renamed(_nested(inner))
+                continue
             outer = [g for g in guards[node] if set(variables([g])) <= set(free)]
-            outer = [g for g in outer if not any(isinstance(n, Reduce) for n in postorder([g]))]
+            outer = [g for g in outer if not scoped([g])]
             count += 1
             stage = _compute(inner, stage_axes, f"{name}.{count}", outer, operation)
             results[node] = stage[tuple(v - v.lo for v in stage_axes)]
     return results[body]
 
 
-def _check_box(axes: Sequence[Var], conditions: Sequence[Expr], node: Reduce, operation: str) -> None:
-    """Raise ArgumentError for a reduction as a tensor of a whole box of which few entries are needed.
+def _is_box(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool:
+    """True if a tensor with these axes has an entry for each point at which it is needed, and hardly more.
 
-    axes : the axes of the new tensor.
     conditions : the bounds of ragged axes.
     """
     for condition in conditions:
         tied = [v for v in variables([condition]) if v in axes]
         ragged = depends_on_data([condition]) and len(tied) > 1
         if ragged or any(v.lo == -FAR or v.hi == FAR for v in tied):
-            raise ArgumentError(
-                operation,
-                got=f"{node!r}, a reduction for each {', '.join(v.name for v in tied)} inside of another, "
-                "as a tensor of their whole box",
-                expected="a reduction for indices of which none bounds another",
-                remedy="define it before, with an entry for each value of the ragged axis: te.scatter(shape, "
-                "(rows, lambda i: (lo, hi)), lambda i, e: (e, te.sum(...)))",
-            )
+            return False
+    return True
+
+
+def _nested(node: Scoped) -> Scoped:
+    """A reduction that stays in an expression, over the points at which its terms are not zero."""
+    if isinstance(node, Fold) or node.combine != "sum":
+        return node
+    extra, body = split_guard(node.body)
+    return Reduce(node.combine, node.axes, body, met((*node.where, *extra), body, node.combine))
 
 
 def _compute(body: Expr, axes: Sequence[Var], name: str, guards: Sequence[Expr], operation: str) -> Compute:
@@ -160,39 +167,11 @@ def split_guard(body: Expr, takes: Callable[[Expr], bool] = _on_indices) -> tupl
     return plain, inner
 
 
-def position(axes: Sequence[Var], start: Extent | None = None) -> Expr:
-    """Position of a point in the box of ``axes``, row by row.
-
-    start : the value of the first axis that counts as 0; by default its lower bound.
-    """
-    result: Expr = index(0)
-    for k, v in enumerate(axes):
-        result = result * extent(v) + (v - (v.lo if k or start is None else start))
-    return result
-
-
-def _free(node: Reduce) -> list[Var]:
-    """Variables in a reduction that are not axes of a reduction around them."""
-    free: dict[Expr, dict[Var, None]] = {}
-    for n in postorder([node]):
-        below: dict[Var, None] = {}
-        for o in n.operands:
-            below |= free[o]
-        if isinstance(n, Var):
-            below[n] = None
-        if isinstance(n, Reduce):
-            for v in n.axes:
-                below.pop(v, None)
-        free[n] = below
-    return list(free[node])
-
-
 def check_scope(roots: Sequence[Expr], axes: Sequence[Var], operation: str) -> None:
     """Raise ArgumentError for an index used outside of the definition or reduction to which it belongs."""
     inside = set(axes)
     for root in roots:
-        free = _free(root) if isinstance(root, Reduce) else _free_of(root)
-        for v in free:
+        for v in variables([root]):
             if v.kind == "size" or v in inside:
                 continue
             reads = [r for r in reads_of([root]) if v in variables([r])]
@@ -208,7 +187,3 @@ def check_scope(roots: Sequence[Expr], axes: Sequence[Var], operation: str) -> N
                 got=f"index {v.name} of another definition{where}",
                 expected=f"indices {[a.name for a in axes]}",
             )
-
-
-def _free_of(root: Expr) -> list[Var]:
-    return _free(Reduce("sum", (), root))

@@ -302,5 +302,10 @@ def _step_text(step: Step) -> str:
     if isinstance(step, SomeProduct):
         return f"{step.task.out.name} = ... @ ...  # BLAS"
     if isinstance(step, blas_contraction.Product):
-        return f"{step.out.name} = {step.left.name} @ {step.right.name}  # BLAS, {step.extents}"
+        how = (
+            f"BLAS, {step.extents} from {step.starts}"
+            if any(map(any, step.starts))
+            else f"BLAS, {step.extents}"
+        )
+        return f"{step.out.name} {'=' if step.fresh else '+='} {step.left.name} @ {step.right.name}  # {how}"
     return f"interpret {', '.join(dict.fromkeys(s.tensor.name for s in step.statements))}"

@@ -153,9 +153,10 @@ class Steps:
 
     def product(self, p: blas_contraction.Product) -> bool:
         """Add a product of BLAS; False if BLAS does not take the arrays in their memory order, else True."""
-        out = _matrices(self.view(p.out), p.out_axes)
-        lhs = _matrices(self.view(p.left), p.left_axes)
-        rhs = _matrices(self.view(p.right), p.right_axes)
+        out_box, left_box, right_box = p.boxes
+        out = _matrices(_part(self.view(p.out), out_box), p.out_axes)
+        lhs = _matrices(_part(self.view(p.left), left_box), p.left_axes)
+        rhs = _matrices(_part(self.view(p.right), right_box), p.right_axes)
         if out is None or lhs is None or rhs is None:
             return False
         step = step_builders.product(out, lhs, rhs, beta=0 if p.fresh else 1)
@@ -185,6 +186,12 @@ class Steps:
             final[name] = replace(b, role=role)
         kernel = Kernel("te", tuple(final.values()), (with_buffers(phase, final),))
         self.steps.append(Nest(kernel, tuple(self.view(b) for b in final.values())))
+
+
+def _part(v: View, box: tuple[slice, ...]) -> View:
+    """View of the entries in a box."""
+    offset = v.offset + sum(s.start * stride for s, stride in zip(box, v.strides, strict=True))
+    return replace(v, shape=tuple(s.stop - s.start for s in box), offset=offset)
 
 
 def _matrices(v: View, groups: tuple[tuple[int, ...], ...]) -> View | None:

@@ -56,8 +56,9 @@ def work(code: Lowered, *inputs: NDArray) -> Work:
 
 
 def _product(p: Product) -> Work:
-    buffers = (p.left, p.right, p.out, *(() if p.fresh else (p.out,)))
-    return Work(prod(n for group in p.extents for n in group), sum(size_of(b, {}) for b in buffers))
+    out, lhs, rhs = (prod(s.stop - s.start for s in box) for box in p.boxes)
+    entries = lhs + rhs + out * (1 if p.fresh else 2)
+    return Work(prod(n for group in p.extents for n in group), entries * p.out.dtype.itemsize)
 
 
 def _interpreted(step: Interpreted) -> Work:

@@ -33,6 +33,8 @@ from iverson.te.ir.expressions import Tensor
 from iverson.te.ir.half_rounding import in_single
 from iverson.te.ir.index_arithmetic import same_extent
 from iverson.te.ir.nodes import Program, Recurrence, Statement, recurrence_of
+from iverson.te.ir.ragged_axes import is_ragged
+from iverson.te.lowering.box_products import BoxProducts, in_boxes, without_conditions
 from iverson.te.lowering.lowered_program import (
     Fill,
     Interpreted,
@@ -255,7 +257,7 @@ class _Lowering:
 
         The statement must be the only reader of the tensor that the phase stores, which is then not stored.
         """
-        if not self.phases or self.whole is None or self.whole in self.is_output:
+        if not self.phases or self.whole is None or self.whole in self.is_output or task.whole is not None:
             return False
         if self.whole in self.program.outputs:
             return False
@@ -278,6 +280,12 @@ class _Lowering:
             return blas_contraction.product(task)
         typical_product = blas_contraction.product(task_at(task, self.sizes.at(self.typical)))
         return None if typical_product is None else SomeProduct(task)
+
+    def _boxes(self, s: Statement) -> BoxProducts | None:
+        """Statement as products of boxes and loops outside of these, if that is faster than loops alone."""
+        if not self.alone or self.program.sizes or not s.domain.where or is_ragged(s) or not compiles(s):
+            return None
+        return in_boxes(s, task_of(without_conditions(s), self.buffers, False, self.sizes))
 
     def _recurrence(self, recurrence: Recurrence, statements: tuple[Statement, ...]) -> None:
         """Add a phase with the loop over the steps; what does not compile is left to the interpreter."""
@@ -303,6 +311,15 @@ class _Lowering:
         fresh : True if no statement wrote its tensor before.
         """
         out = self.buffers[s.tensor]
+        if (boxes := self._boxes(s)) is not None:
+            if fresh:
+                self._flush()
+                self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype), out.label))
+            for part in boxes.outside:
+                self._statement(part, False)
+            self._flush()
+            self.steps += boxes.products
+            return
         covers = fresh and covers_all(s)
         task = task_of(s, self.buffers, covers, self.sizes) if compiles(s) else None
         if task is not None and s.tensor in self.extrema:

@@ -71,7 +71,7 @@ def links_of(program: Program) -> list[Link]:
             if isinstance(node, Read):
                 constraints = [c for guard in guards for c in constraints_of(guard) or ()]
                 read_access = Access(node.tensor, tuple(map(affine_of, node.indices)))
-                links.append(Link(read_access, write_access, s.domain.axes, tuple(constraints)))
+                links.append(Link(read_access, write_access, s.scope, tuple(constraints)))
     return links
 
 

@@ -18,8 +18,8 @@ from iverson.core.relations import MOST, Relation
 from iverson.expr.nodes import Expr, Select
 from iverson.layouts import is_strided
 from iverson.te.ir.evaluation_guards import statement_guards
-from iverson.te.ir.expressions import Read, Tensor, Var, at_sizes, limits, reads_of
-from iverson.te.ir.interpret import Array, Values, evaluate, points_of, run_statement
+from iverson.te.ir.expressions import Read, Scoped, Tensor, Var, at_sizes, limits, reads_of
+from iverson.te.ir.interpret import Array, Values, evaluate, points_of, points_within, run_statement
 from iverson.te.ir.nodes import Program, Statement, recurrence_of, tensors_of
 
 Points = dict[Var, Array]
@@ -63,7 +63,7 @@ def _closure(program: Program, source: Tensor, values: Values) -> tuple[dict[Ten
     count = sum(prod(_shape(t)) for t in tensors)
     rows, columns, points = [], [], 0
     for s in program.statements:
-        points += prod(high - low for low, high in map(limits, s.domain.axes))
+        points += prod(high - low for low, high in map(limits, s.scope))
         if points > MOST:
             return None
         try:
@@ -109,8 +109,10 @@ def _ties(s: Statement, values: Values) -> Iterator[tuple[Tensor, Array, Array]]
     """Triples for the reads in a statement's value: tensor, addresses written, addresses read."""
     points, count = points_of(s, values)
     guards = statement_guards(s)
-    for node in _reads_of_value(s.body):
+    for node, around in _reads_of_value(s.body):
         at, number = points, count
+        for reduction in around:
+            at, number = points_within(reduction, at, number, values)
         for condition in guards[node]:
             if all(r.tensor in values for r in reads_of([condition])):
                 holds = evaluate([condition], at, number, values)[condition]
@@ -122,9 +124,12 @@ def _ties(s: Statement, values: Values) -> Iterator[tuple[Tensor, Array, Array]]
         yield node.tensor, places[inside], sources[inside]
 
 
-def _reads_of_value(body: Expr) -> list[Read]:
-    """Reads whose values enter the value of ``body``, without the reads in conditions and indices."""
-    reads: dict[Read, None] = {}
+def _reads_of_value(body: Expr, around: tuple[Scoped, ...] = ()) -> list[tuple[Read, tuple[Scoped, ...]]]:
+    """Reads whose values enter the value of ``body``, without the reads in conditions and indices.
+
+    Each comes with the reductions around it.
+    """
+    reads: list[tuple[Read, tuple[Scoped, ...]]] = []
     visited: set[Expr] = set()
     pending = [body]
     while pending:
@@ -133,10 +138,12 @@ def _reads_of_value(body: Expr) -> list[Read]:
             continue
         visited.add(node)
         if isinstance(node, Read):
-            reads[node] = None
+            reads.append((node, around))
+        elif isinstance(node, Scoped):
+            reads += [r for v in node.values for r in _reads_of_value(v, (*around, node))]
         else:
             pending += [node.then, node.other] if isinstance(node, Select) else node.operands
-    return list(reads)
+    return reads
 
 
 def _addresses(indices: Sequence[Array], shape: tuple[int, ...], count: int) -> tuple[Array, Array]:

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from iverson.core import dtypes
 from iverson.expr.build import const, select, simplified_with
-from iverson.expr.nodes import Expr, postorder
+from iverson.expr.nodes import Expr, postorder, producers_first
 from iverson.te.ir.evaluation_guards import conjunction, guards_of
-from iverson.te.ir.expressions import Placeholder, Read, Tensor
+from iverson.te.ir.expressions import Placeholder, Read, Reduce, Scoped, Tensor, operands_here, renamed
 from iverson.te.ir.fresh_names import part
 from iverson.te.ir.nodes import Compute, Recurrence, Statement, computes_of, units_below
 from iverson.te.language.definitions import compute
@@ -87,9 +87,21 @@ def _chosen(s: Statement, pairs: _Made) -> Statement:
 
 
 def _counted(s: Statement, pairs: _Made) -> Statement:
+    return replace(s, body=_count(s.body, pairs))
+
+
+def _count(root: Expr, pairs: _Made) -> Expr:
+    """Number of the reads of selected entries on which the value of an expression depends."""
     unit, none = const(1, dtypes.int64), const(0, dtypes.int64)
-    body: Expr = none
-    for node, guards in guards_of(s.body).items():
+    guards = guards_of(root)
+    total: Expr = none
+    for node in producers_first([root], operands_here):
+        term: Expr = none
         if isinstance(node, Read) and node.tensor in pairs:
-            body = body + select(conjunction(guards) & _held(node, pairs), unit, none)
-    return replace(s, body=body)
+            term = select(_held(node, pairs), unit, none)
+        elif isinstance(node, Scoped):
+            inner = sum((_count(v, pairs) for v in node.values), start=none)
+            term = none if inner is none else renamed(Reduce("sum", node.axes, inner, node.where))
+        if term is not none:
+            total = total + select(conjunction(guards[node]), term, none)
+    return total
