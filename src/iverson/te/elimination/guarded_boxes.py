@@ -106,13 +106,46 @@ def merged(statements: Sequence[Statement]) -> list[Statement]:
     """
     result: list[Statement] = []
     for _, group in groupby(statements, key=lambda s: id(s.tensor)):
-        remaining = list(group)
+        remaining = _rejoined(list(group))
         fit = [s for s in remaining if _adds_to_each(s)]
         if 0 < len(fit) <= MERGED and (len(fit) > 1 or fit[0].domain.where):
             result.append(_sum_of(fit))
             remaining = [s for s in remaining if not any(s is f for f in fit)]
         result += _over_one_domain(remaining)
     return result
+
+
+def _rejoined(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements, with pieces of one that together nearly fill a box in one statement over this box.
+
+    ``T[i] += f(i) for i < 13; T[i] += f(i) for i > 13  ->  T[i] += f(i) for i < 13 or i > 13``
+    """
+    result: list[Statement] = []
+    for s in statements:
+        for k, earlier in enumerate(result if s.walk and s.strategy == "gather" else ()):
+            joint = _joint(earlier, s) if earlier.walk else None
+            if joint is not None and filling(joint.domain) * MOST >= 1:
+                result[k] = joint
+                break
+        else:
+            result.append(s)
+    return result
+
+
+def _joint(a: Statement, b: Statement) -> Statement | None:
+    """Statement over the points of two pieces, which add the same value; None if they are no such pieces."""
+    pair = a.domain.axes, b.domain.axes
+    if a.combine != "sum" or a.strategy != b.strategy or not all(map(_of_one_range, *pair)):
+        return None
+    if len(pair[0]) != len(pair[1]) or recurrence_of(a.tensor) is not None:
+        return None
+    if not all(_fits(w, n) for w, n in zip(a.write, a.tensor.shape, strict=True)):
+        return None
+    new = substitute([*b.write, b.body, *b.domain.where], dict(zip(*reversed(pair), strict=True)))
+    if not same(new[: len(a.write) + 1], (*a.write, a.body)):
+        return None
+    first, second = conjunction(a.domain.where), conjunction(new[len(a.write) + 1 :])
+    return replace(a, domain=Domain(a.domain.axes, (first | second,)), walk=None)
 
 
 def whole_first(statements: Sequence[Statement]) -> list[Statement]:

@@ -16,6 +16,7 @@ from iverson.codegen.nests.integer_bounds import Scope
 from iverson.codegen.nests.nodes import INT64, Buffer, If, Loop, Stmt, Store, Var, rewritten
 from iverson.codegen.nests.task import Task
 from iverson.codegen.schedule.exact_walks import boxed, pinned
+from iverson.codegen.schedule.loop_fusion import apart
 from iverson.codegen.schedule.loop_schedule import schedule
 from iverson.expr.nodes import Apply, Const, Expr, postorder
 from iverson.te.elimination.extremum_positions import covers_all
@@ -63,6 +64,7 @@ def phase_of(
     steps = Scope((Loop(STEP, Const(0), count, ()),))
     body: list[Stmt] = []
     started: set[Tensor] = set()
+    taken = {STEP}
     for s in statements:
         first = s.tensor not in started
         started.add(s.tensor)
@@ -72,6 +74,7 @@ def phase_of(
                 nests = _nests(task)
             else:
                 nests = tuple(phases_of(variant, task, buffers, {recurrence.axis: at}, steps))
+            nests = tuple(x for nest in nests for x in _unwrapped(apart(nest, taken)))
             if guard is not None:
                 condition = Translation(buffers, sizes, {recurrence.axis: at}).expression(guard)
                 nests = (If(condition, nests),)
@@ -89,6 +92,11 @@ def _nests(task: Task) -> tuple[Stmt, ...]:
 
     has_nest = task.whole is not None
     return tuple(rewritten(s, alone) for s in (boxed(task) if has_nest else (schedule(pinned(task)),)))
+
+
+def _unwrapped(nest: Stmt) -> tuple[Stmt, ...]:
+    """The body of a loop of one iteration, which a phase needs and a step does not; any other nest as it is."""
+    return nest.body if isinstance(nest, Loop) and nest.var == "once" else (nest,)
 
 
 def variants(s: Statement, axis: Index) -> Iterator[tuple[Expr | None, Statement]]:

@@ -21,7 +21,7 @@ from iverson.codegen.nests.task import Task
 from iverson.codegen.schedule import blas_contraction
 from iverson.codegen.schedule.axis_collapsing import flattened
 from iverson.codegen.schedule.epilogues import finished
-from iverson.codegen.schedule.loop_fusion import fuse, without
+from iverson.codegen.schedule.loop_fusion import fuse, shapes_in, without
 from iverson.codegen.schedule.row_tiling import by_rows, with_rows
 from iverson.core.python import locks
 from iverson.expr.nodes import subexpressions
@@ -123,7 +123,7 @@ class _Lowering:
         self.buffers: dict[Tensor, Buffer] = {}
         for t in (*program.inputs, *program.outputs):
             self._buffer(t)
-        self.buffers |= {t: _also(t, self.buffers[output]) for t, output in self.is_output.items()}
+        self.buffers |= {t: _also(t, self._buffer(output)) for t, output in self.is_output.items()}
         if alone:
             self._share()
         self.steps: list[Step] = []
@@ -285,16 +285,22 @@ class _Lowering:
         parts = {s.tensor for s in statements if all(w is not recurrence.axis for w in s.write)}
         parts.update(recurrence.totals)
         fresh = {t for t, s in first.items() if native and t not in parts and starts_whole(s)}
-        incomplete = [t for t in first if t not in fresh]
-        if incomplete or not native:
-            self._flush()
-        for t in incomplete:
-            self.steps.append(Fill(self.buffers[t].name, interpret.start(first[t].combine, t.dtype), t.name))
+        for t, s in first.items():
+            if t not in fresh and t not in self.is_output.values():
+                self._fill(s)
         if native:
             self.phases.append(phase_of(recurrence, statements, self.buffers, self.sizes, fresh))
             self.whole = None
         else:
+            self._flush()
             self.steps.append(Interpreted(statements))
+
+    def _fill(self, s: Statement) -> None:
+        """Add the step that fills a tensor before its first statement: before the phases, if it may be."""
+        out = self.buffers[s.tensor]
+        if any(out.name in shapes_in(phase) for phase in self.phases):
+            self._flush()
+        self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype), out.label))
 
     def _statement(self, s: Statement, fresh: bool) -> None:
         """Add the steps or phases of one statement.
@@ -307,8 +313,7 @@ class _Lowering:
         if task is not None and s.tensor in self.extrema:
             task = replace(task, best=self.buffers[self.extrema[s.tensor]])
         if fresh and not covers:
-            self._flush()
-            self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype), out.label))
+            self._fill(s)
         if task is None:
             self._flush()
             if covers:
