@@ -68,6 +68,7 @@ from iverson.te.language.definitions import (
 )
 from iverson.te.language.scan import scan
 from iverson.te.language.schedule_hints import keep, parallel, recompute, unroll
+from iverson.te.language.while_loop import while_
 from iverson.te.lowering.explanation import explain
 from iverson.te.ops.preferred_rules import prefer_derived, with_notation
 
@@ -108,6 +109,7 @@ __all__ = [
     "sum",
     "unroll",
     "var",
+    "while_",
     "with_notation",
 ]
 

@@ -41,6 +41,8 @@ from iverson.expr.nodes import Const, Expr, changed, same, subexpressions
 
 #: Vector accumulators of a fused nest at most: more than that do not fit in registers.
 ACCUMULATORS = 24
+#: Phases that an earlier one may pass to be fused with a new one: each is looked at.
+WINDOW = 6
 #: Statements in a fused nest at most, so that it compiles in reasonable time.
 STATEMENTS = 80
 
@@ -57,11 +59,9 @@ def fuse(phases: list[Stmt], new: Stmt) -> list[Stmt]:
             return [*phases[:k], joint, *phases[k + 1 :]]
         if not _commute(phases[k], new):
             break
-    for k in reversed(range(len(phases) - 1)):
-        if not all(_commute(phases[k], between) for between in phases[k + 1 :]):
-            continue
+    for k in reversed(range(max(0, len(phases) - WINDOW), len(phases) - 1)):
         joint = joined(phases[k], new)
-        if joint is not None:
+        if joint is not None and all(_commute(phases[k], between) for between in phases[k + 1 :]):
             return [*phases[:k], *phases[k + 1 :], joint]
     return [*phases, new]
 

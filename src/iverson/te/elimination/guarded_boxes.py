@@ -20,7 +20,7 @@ from iverson.te.ir.evaluation_guards import conjunction
 from iverson.te.ir.expressions import Extent, Var, substitute, tied_together, typical, variables
 from iverson.te.ir.index_arithmetic import depends_on_data, negation, same_extent
 from iverson.te.ir.integer_sets import is_empty
-from iverson.te.ir.nodes import Domain, Statement, recurrence_of
+from iverson.te.ir.nodes import Domain, Statement, recurrence_of, step_axes
 from iverson.te.rewrites.mixed_radix import simplify_conditions, simplify_indices
 
 #: Points of the box for each point of the domain, at most.
@@ -228,9 +228,9 @@ def _adds_to_each(s: Statement) -> bool:
 def _sum_of(group: Sequence[Statement]) -> Statement:
     """One statement that adds the values of all statements in ``group``; guards become selects."""
     first = group[0]
-    steps = recurrence_of(first.tensor)
+    steps = step_axes(first.tensor)
     axes = tuple(
-        v if steps is not None and v is steps.axis else v.ranging(0, n)
+        v if v in steps else v.ranging(0, n)
         for v, n in zip(first.domain.axes, first.tensor.shape, strict=True)
     )
     total: Expr | None = None

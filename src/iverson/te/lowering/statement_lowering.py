@@ -25,14 +25,14 @@ from iverson.codegen.schedule.loop_fusion import fuse, shapes_in, without
 from iverson.codegen.schedule.row_tiling import by_rows, with_rows
 from iverson.core.python import locks
 from iverson.expr.nodes import subexpressions
-from iverson.te.elimination.extremum_positions import covers_all, together
+from iverson.te.elimination.extremum_positions import covers_all, starts_whole, together
 from iverson.te.elimination.guarded_boxes import as_box, merged, whole_first
 from iverson.te.elimination.nest_translation import Sizes, buffer_for, compiles, phases_of, task_of
 from iverson.te.ir import interpret
 from iverson.te.ir.expressions import Tensor
 from iverson.te.ir.half_rounding import in_single
 from iverson.te.ir.index_arithmetic import same_extent
-from iverson.te.ir.nodes import Program, Recurrence, Statement, recurrence_of
+from iverson.te.ir.nodes import Program, Recurrence, Statement, recurrence_of, step_axes
 from iverson.te.lowering.lowered_program import (
     Fill,
     Interpreted,
@@ -43,7 +43,8 @@ from iverson.te.lowering.lowered_program import (
     task_at,
     touched_by,
 )
-from iverson.te.lowering.recurrence_nests import phase_of, starts_whole
+from iverson.te.lowering.recurrence_nests import phase_of
+from iverson.te.lowering.ring_buffers import rings
 from iverson.te.rewrites.inlining import accumulated, inline, made_in_place
 
 if TYPE_CHECKING:
@@ -124,6 +125,11 @@ class _Lowering:
         for t in (*program.inputs, *program.outputs):
             self._buffer(t)
         self.buffers |= {t: _also(t, self._buffer(output)) for t, output in self.is_output.items()}
+        self.rings = rings(self.statements, {*program.outputs, *self.is_output, *self.is_output.values()})
+        for t, ring in self.rings.items():
+            whole = buffer_for(t, len(self.buffers), self.sizes)
+            shape = tuple(ring.length if k == ring.place else n for k, n in enumerate(whole.shape))
+            self.buffers[t] = replace(whole, shape=shape, turns=whole.shape[ring.place])
         if alone:
             self._share()
         self.steps: list[Step] = []
@@ -282,14 +288,15 @@ class _Lowering:
         """Add a phase with the loop over the steps; what does not compile is left to the interpreter."""
         native = all(map(compiles, statements))
         first = {s.tensor: s for s in reversed(statements)}
-        parts = {s.tensor for s in statements if all(w is not recurrence.axis for w in s.write)}
+        parts = {s.tensor for s in statements if not {*step_axes(s.tensor)} <= {*s.write}}
         parts.update(recurrence.totals)
         fresh = {t for t, s in first.items() if native and t not in parts and starts_whole(s)}
         for t, s in first.items():
             if t not in fresh and t not in self.is_output.values():
                 self._fill(s)
         if native:
-            self.phases.append(phase_of(recurrence, statements, self.buffers, self.sizes, fresh))
+            phase = phase_of(recurrence, statements, self.buffers, self.sizes, fresh, self.rings)
+            self.phases.append(phase)
             self.whole = None
         else:
             self._flush()
@@ -309,6 +316,7 @@ class _Lowering:
         """
         out = self.buffers[s.tensor]
         covers = fresh and covers_all(s)
+        s = self.rings.statement(s)
         task = task_of(s, self.buffers, covers, self.sizes) if compiles(s) else None
         if task is not None and s.tensor in self.extrema:
             task = replace(task, best=self.buffers[self.extrema[s.tensor]])
