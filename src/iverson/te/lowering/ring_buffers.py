@@ -18,8 +18,8 @@ from iverson.te.ir.expressions import Read, Tensor, typical
 from iverson.te.ir.index_arithmetic import affine_of
 from iverson.te.ir.nodes import Compute, Recurrence, Statement, loops_of, recurrence_of
 
-#: Steps that a ring has at most, and of which a tensor has at least so many times as many.
-LONGEST, SAVING = 4, 2
+#: Steps that a ring has, and of which a tensor has at least so many times as many.
+SHORTEST, LONGEST, SAVING = 2, 4, 2
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _ring(
         return None
     ages = [_age(s, r.indices[place], loop) for s, r in reads]
     known_ages = [age for age in ages if age is not None]
-    length = 1 + max(known_ages, default=0)
+    length = max(SHORTEST, 1 + max(known_ages, default=0))
     if len(known_ages) < len(ages) or length > LONGEST or typical(t.shape[place]) < SAVING * length:
         return None
     return Ring(place, length)
