@@ -1,6 +1,6 @@
-"""Kernels of the literature that are recurrences: alignments, state-space models, filters, sweeps, eliminations.
+"""Kernels of the literature that are recurrences: filters, alignments, state-space models, sweeps.
 
-Each has an oracle in PyTorch, written as loops over its entries or steps, from the paper and not from the kernel.
+Each has an oracle in PyTorch, written as loops over its entries or steps, from the paper.
 """
 
 from __future__ import annotations
@@ -88,18 +88,18 @@ def lattice_filter(x: Any, k: Any) -> Any:
     shape = (steps, order)
 
     def step(f: Any, b: Any) -> Any:
-        stage = lambda m: order - 1 - m  # noqa: E731
-        ahead = te.compute(
+        def gain(m: Any) -> Any:
+            return k[order - 1 - m]
+
+        def behind(t: Any, m: Any) -> Any:
+            return te.select(m == order - 1, b[t - 1, m], b[t - 1, m + 1])
+
+        ahead = te.compute(shape, lambda t, m: te.select(m == 0, x[t], f[t, m - 1]) - gain(m) * behind(t, m))
+        new = te.compute(
             shape,
-            lambda t, m: te.select(m == 0, x[t], f[t, m - 1])
-            - k[stage(m)] * te.select(m == order - 1, b[t - 1, order - 1], b[t - 1, te.minimum(m + 1, order - 1)]),
+            lambda t, m: te.select(m == order - 1, ahead[t, m], gain(m) * ahead[t, m] + b[t - 1, m + 1]),
         )
-        return ahead, te.compute(
-            shape,
-            lambda t, m: te.select(
-                m == order - 1, ahead[t, m], k[stage(m)] * ahead[t, m] + b[t - 1, te.minimum(m + 1, order - 1)]
-            ),
-        )
+        return ahead, new
 
     f, _ = te.scan([shape, shape], step, axis=(0, 1))
     return te.compute((steps,), lambda t: f[t, order - 1])
@@ -206,32 +206,30 @@ def torch_gotoh(torch: Any, x: Any, gap: Any) -> Any:
     return torch.stack([h[i, j] for i in range(x.shape[0]) for j in range(x.shape[1])]).reshape(x.shape)
 
 
-@kernel(x=(6, 7), gap=positive(1))
-def soft_needleman_wunsch(x: Any, gap: Any) -> Any:
+@kernel(x=(6, 7))
+def soft_needleman_wunsch(x: Any) -> Any:
     """Global alignment (1970), with a smooth maximum as of Mensch and Blondel (2018)."""
-    n, m = x.shape
+    (n, m), gap = x.shape, 0.4
 
     def step(s: Any) -> Any:
         def entry(i: Any, j: Any) -> Any:
-            parts = (s[i - 1, j - 1] + x[i, j], s[i - 1, j] - gap[0], s[i, j - 1] - gap[0])
+            parts = (s[i - 1, j - 1] + x[i, j], s[i - 1, j] - gap, s[i, j - 1] - gap)
             top = te.maximum(te.maximum(parts[0], parts[1]), parts[2])
             return top + te.log(sum((te.exp(p - top) for p in parts), start=0.0))
 
         return te.compute(x.shape, entry)
 
-    s = te.scan(
-        x.shape, step, init=lambda i, j: -gap[0] * (te.maximum(i, j) + 1).astype(x.dtype), axis=(0, 1)
-    )
+    s = te.scan(x.shape, step, init=lambda i, j: -gap * (te.maximum(i, j) + 1).astype(x.dtype), axis=(0, 1))
     return te.compute((), lambda: s[n - 1, m - 1])
 
 
 @oracle
-def torch_soft_needleman_wunsch(torch: Any, x: Any, gap: Any) -> Any:
-    n, m = x.shape
-    s = {(-1, j): -gap[0] * (j + 1) for j in range(-1, m)} | {(i, -1): -gap[0] * (i + 1) for i in range(-1, n)}
+def torch_soft_needleman_wunsch(torch: Any, x: Any) -> Any:
+    (n, m), gap = x.shape, torch.tensor(0.4)
+    s = {(-1, j): -gap * (j + 1) for j in range(-1, m)} | {(i, -1): -gap * (i + 1) for i in range(-1, n)}
     for i in range(n):
         for j in range(m):
-            parts = [s[i - 1, j - 1] + x[i, j], s[i - 1, j] - gap[0], s[i, j - 1] - gap[0]]
+            parts = [s[i - 1, j - 1] + x[i, j], s[i - 1, j] - gap, s[i, j - 1] - gap]
             s[i, j] = torch.logsumexp(torch.stack(parts), 0)
     return s[n - 1, m - 1]
 
@@ -344,8 +342,9 @@ def gated_delta_rule(q: Any, k: Any, v: Any, beta: Any, alpha: Any) -> Any:
         held = te.compute((steps, m), lambda t, o: te.sum(s[t - 1, i, o] * k[t, i], i))
         return te.compute(
             (steps, n, m),
-            lambda t, i, o: alpha[t] * (s[t - 1, i, o] - beta[t] * k[t, i] * held[t, o])
-            + beta[t] * k[t, i] * v[t, o],
+            lambda t, i, o: (
+                alpha[t] * (s[t - 1, i, o] - beta[t] * k[t, i] * held[t, o]) + beta[t] * k[t, i] * v[t, o]
+            ),
         )
 
     s = te.scan((steps, n, m), step)
@@ -375,7 +374,9 @@ def lu(x: Any) -> Any:
 
         def entry(k: Any, i: Any, j: Any) -> Any:
             new = te.select(j == k, factor[k, i], s[k - 1, i, j])
-            return te.select(i > k, te.select(j > k, s[k - 1, i, j] - factor[k, i] * s[k - 1, k, j], new), s[k - 1, i, j])
+            return te.select(
+                i > k, te.select(j > k, s[k - 1, i, j] - factor[k, i] * s[k - 1, k, j], new), s[k - 1, i, j]
+            )
 
         return te.compute((n, n, n), entry)
 
@@ -385,8 +386,6 @@ def lu(x: Any) -> Any:
 
 @oracle
 def torch_lu(torch: Any, x: Any) -> Any:
-    lower, upper = torch.linalg.lu(x, pivot=False)[1:] if False else (None, None)
-    del lower, upper
     rows = list(x)
     for k in range(len(rows)):
         for i in range(k + 1, len(rows)):
@@ -403,29 +402,38 @@ def gaussian_process(x: Any, y: Any, theta: Any) -> Any:
     c, p, q = axes(d, n, n)
     kernel_matrix = te.compute(
         (n, n),
-        lambda i, j: theta[0] * te.exp(-theta[1] * te.sum((x[i, c] - x[j, c]) ** 2, c)) + te.select(i == j, 0.5, 0.0),
+        lambda i, j: (
+            theta[0] * te.exp(-theta[1] * te.sum((x[i, c] - x[j, c]) ** 2, c)) + te.select(i == j, 0.5, 0.0)
+        ),
     )
 
     def eliminate(s: Any) -> Any:
-        column = te.compute((n, n), lambda k, i: te.select(i >= k, s[k - 1, i, k] / te.sqrt(s[k - 1, k, k]), 0.0))
-        rest = te.compute(
-            (n, n, n),
-            lambda k, i, j: te.select((i > k) & (j > k), s[k - 1, i, j] - column[k, i] * column[k, j], s[k - 1, i, j]),
+        column = te.compute(
+            (n, n), lambda k, i: te.select(i >= k, s[k - 1, i, k] / te.sqrt(s[k - 1, k, k]), 0.0)
         )
-        return rest
+        return te.compute(
+            (n, n, n),
+            lambda k, i, j: te.select(
+                (i > k) & (j > k), s[k - 1, i, j] - column[k, i] * column[k, j], s[k - 1, i, j]
+            ),
+        )
 
     s = te.scan((n, n, n), eliminate, init=kernel_matrix)
 
     def before(k: Any, i: Any, j: Any) -> Any:
         return te.select(k == 0, kernel_matrix[i, j], s[te.maximum(k - 1, 0), i, j])
 
-    factor = te.compute((n, n), lambda i, k: te.select(i >= k, before(k, i, k) / te.sqrt(before(k, k, k)), 0.0))
+    factor = te.compute(
+        (n, n), lambda i, k: te.select(i >= k, before(k, i, k) / te.sqrt(before(k, k, k)), 0.0)
+    )
 
     def substitute(r: Any) -> Any:
         z = te.compute((n,), lambda k: r[k - 1, k] / factor[k, k])
         return te.compute(
             (n, n),
-            lambda k, i: te.select(i > k, r[k - 1, i] - factor[i, k] * z[k], te.select(i == k, z[k], r[k - 1, i])),
+            lambda k, i: te.select(
+                i > k, r[k - 1, i] - factor[i, k] * z[k], te.select(i == k, z[k], r[k - 1, i])
+            ),
         )
 
     r = te.scan((n, n), substitute, init=y)
@@ -447,7 +455,9 @@ def thomas(low: Any, diagonal: Any, up: Any, b: Any) -> Any:
 
     def down(c: Any, d: Any) -> Any:
         pivot = te.compute(n, lambda i: diagonal[i] - low[i] * c[i - 1])
-        return te.compute(n, lambda i: up[i] / pivot[i]), te.compute(n, lambda i: (b[i] - low[i] * d[i - 1]) / pivot[i])
+        return te.compute(n, lambda i: up[i] / pivot[i]), te.compute(
+            n, lambda i: (b[i] - low[i] * d[i - 1]) / pivot[i]
+        )
 
     c, d = te.scan([n, n], down)
     return te.scan(n, lambda x: te.compute(n, lambda i: d[i] - c[i] * x[i + 1]), reverse=True)
@@ -467,12 +477,17 @@ def levinson_durbin(r: Any) -> Any:
 
     def step(a: Any, e: Any) -> Any:
         gain = te.compute(
-            (n,), lambda m: (r[m + 1] - te.sum(te.bracket(k < m) * a[m - 1, k] * r[te.maximum(m - k, 0)], k)) / e[m - 1]
+            (n,),
+            lambda m: (
+                (r[m + 1] - te.sum(te.bracket(k < m) * a[m - 1, k] * r[te.maximum(m - k, 0)], k)) / e[m - 1]
+            ),
         )
         new = te.compute(
             (n, n),
             lambda m, i: te.select(
-                i < m, a[m - 1, i] - gain[m] * a[m - 1, te.maximum(m - 1 - i, 0)], te.select(i == m, gain[m], 0.0)
+                i < m,
+                a[m - 1, i] - gain[m] * a[m - 1, te.maximum(m - 1 - i, 0)],
+                te.select(i == m, gain[m], 0.0),
             ),
         )
         return new, te.compute((n,), lambda m: (1 - gain[m] ** 2) * e[m - 1])
@@ -556,7 +571,7 @@ def torch_fast_sweeping(torch: Any, slow: Any) -> Any:
             a, b, f = u.get((i - 1, j), far), u.get((i, j - 1), far), slow[i, j]
             if i == j == 0:
                 u[i, j] = 0 * f
-            elif abs(float(a - b)) >= float(f):
+            elif abs(float(a.detach() - b.detach())) >= float(f.detach()):
                 u[i, j] = torch.minimum(a, b) + f
             else:
                 u[i, j] = (a + b + torch.sqrt(2 * f**2 - (a - b) ** 2)) / 2
@@ -570,8 +585,8 @@ def implicit_heat(u: Any, c: Any) -> Any:
     shape = (3, n)
 
     def step(s: Any) -> Any:
-        low = lambda i: te.select(i >= 1, -c[i], 0.0)  # noqa: E731
-        up = lambda i: te.select(i < n - 1, -c[i], 0.0)  # noqa: E731
+        low = lambda i: te.select(i >= 1, -c[i], 0.0)
+        up = lambda i: te.select(i < n - 1, -c[i], 0.0)
 
         def down(p: Any, d: Any) -> Any:
             pivot = te.compute(shape, lambda t, i: 1 + 2 * c[i] - low(i) * p[t, i - 1])
@@ -582,7 +597,10 @@ def implicit_heat(u: Any, c: Any) -> Any:
 
         p, d = te.scan([shape, shape], down, axis=1)
         return te.scan(
-            shape, lambda x: te.compute(shape, lambda t, i: d[t, i] - p[t, i] * x[t, i + 1]), axis=1, reverse=True
+            shape,
+            lambda x: te.compute(shape, lambda t, i: d[t, i] - p[t, i] * x[t, i + 1]),
+            axis=1,
+            reverse=True,
         )
 
     return te.scan(shape, step, init=u)
@@ -606,14 +624,19 @@ def yee(e: Any, source: Any) -> Any:
     def step(electric: Any, magnetic: Any) -> Any:
         new = te.compute(
             (steps, n),
-            lambda t, i: magnetic[t - 1, i]
-            + 0.5 * te.select(i < n - 1, electric[t - 1, te.minimum(i + 1, n - 1)] - electric[t - 1, i], 0.0),
+            lambda t, i: (
+                magnetic[t - 1, i]
+                + 0.5
+                * te.select(i < n - 1, electric[t - 1, te.minimum(i + 1, n - 1)] - electric[t - 1, i], 0.0)
+            ),
         )
         field = te.compute(
             (steps, n),
-            lambda t, i: electric[t - 1, i]
-            + 0.5 * te.select(i >= 1, new[t, i] - new[t, te.maximum(i - 1, 0)], 0.0)
-            + te.select(i == n // 2, source[t], 0.0),
+            lambda t, i: (
+                electric[t - 1, i]
+                + 0.5 * te.select(i >= 1, new[t, i] - new[t, te.maximum(i - 1, 0)], 0.0)
+                + te.select(i == n // 2, source[t], 0.0)
+            ),
         )
         return field, new
 
@@ -671,8 +694,10 @@ def verlet(x: Any, v: Any) -> Any:
         weight = te.compute((steps, n, n), lambda t, i, j: 1 / (near[t, i, j] * te.sqrt(near[t, i, j])))
         new = te.compute(
             (steps, n, d),
-            lambda t, i, a: speed[t - 1, i, a]
-            + 0.05 * te.sum((place[t - 1, j, a] - place[t - 1, i, a]) * weight[t, i, j], j),
+            lambda t, i, a: (
+                speed[t - 1, i, a]
+                + 0.05 * te.sum((place[t - 1, j, a] - place[t - 1, i, a]) * weight[t, i, j], j)
+            ),
         )
         return te.compute((steps, n, d), lambda t, i, a: place[t - 1, i, a] + 0.05 * new[t, i, a]), new
 
@@ -720,7 +745,7 @@ def power_iteration(w: Any) -> Any:
     """The largest eigenvalue of a positive matrix (von Mises, 1929), until it stands still."""
     n = w.shape[0]
     steps = 40
-    i, j, k = axes(n, n, n)
+    j, k = axes(n, n)
 
     def moves(x: Any, value: Any, before: Any) -> Any:
         return te.compute((steps,), lambda t: te.abs(value[t - 1] - before[t - 1]) > 1e-14 * value[t - 1])

@@ -27,9 +27,7 @@ def test_values_and_gradients_are_those_of_torch(name: str) -> None:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        given = {
-            t.name: torch.tensor(case.feed[t], requires_grad=t in case.wanted) for t in case.given
-        }
+        given = {t.name: torch.tensor(case.feed[t], requires_grad=t in case.wanted) for t in case.given}
         found = ORACLES[name](torch, **given)
         results = found if isinstance(found, tuple) else (found,)
         heads = [torch.tensor(case.feed[h]) for h in case.heads]

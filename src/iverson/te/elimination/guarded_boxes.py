@@ -21,6 +21,7 @@ from iverson.te.ir.expressions import Extent, Var, substitute, tied_together, ty
 from iverson.te.ir.index_arithmetic import depends_on_data, negation, same_extent
 from iverson.te.ir.integer_sets import is_empty
 from iverson.te.ir.nodes import Domain, Statement, recurrence_of, step_axes
+from iverson.te.rewrites.inlining import is_product
 from iverson.te.rewrites.mixed_radix import simplify_conditions, simplify_indices
 
 #: Points of the box for each point of the domain, at most.
@@ -111,7 +112,7 @@ def merged(statements: Sequence[Statement]) -> list[Statement]:
         if 0 < len(fit) <= MERGED and (len(fit) > 1 or fit[0].domain.where):
             result.append(_sum_of(fit))
             remaining = [s for s in remaining if not any(s is f for f in fit)]
-        result += _over_one_domain(remaining)
+        result += _over_one_domain(_totals_of_one_box(remaining))
     return result
 
 
@@ -162,6 +163,44 @@ def whole_first(statements: Sequence[Statement]) -> list[Statement]:
             members.insert(0, members.pop(first))
         result += members
     return result
+
+
+def _totals_of_one_box(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements, with those that add up the same axes for the same entries merged into one statement.
+
+    ``T[i] += f(i, k); T[i] += g(i, k) if 0 < i  ->  T[i] += f(i, k) + select(0 < i, g(i, k), 0)``.
+    Products for which there is faster code stay apart.
+    """
+    result: list[Statement] = []
+    for s in map(as_box, statements):
+        for k, earlier in enumerate(result if _is_total(s) else ()):
+            if not _is_total(earlier) or is_product(s) or is_product(earlier):
+                continue
+            whole = _in_body(earlier)
+            body = _over_axes_of(whole, _in_body(s))
+            if body is not None:
+                result[k] = replace(whole, body=whole.body + body)
+                break
+        else:
+            result.append(s)
+    return result
+
+
+def _is_total(s: Statement) -> bool:
+    """True if a statement, outside of recurrences, adds up a box for each entry, output axes first."""
+    output_axes = s.domain.axes[: len(s.write)]
+    if not same(s.write, output_axes) or len(s.domain.axes) == len(s.write):
+        return False
+    plain = s.combine == "sum" and s.strategy == "gather" and s.walk is None
+    return plain and not depends_on_data(s.domain.where) and recurrence_of(s.tensor) is None
+
+
+def _in_body(s: Statement) -> Statement:
+    """The statement with its conditions in its body."""
+    if not s.domain.where:
+        return s
+    body = select(conjunction(s.domain.where), s.body, const(0, s.body.dtype))
+    return replace(s, body=body, domain=Domain(s.domain.axes))
 
 
 def _over_one_domain(statements: Sequence[Statement]) -> list[Statement]:

@@ -23,6 +23,7 @@ from iverson.te.ir.expressions import Extent, Read, Tensor, Var, substitute
 from iverson.te.ir.index_arithmetic import affine_of, constraints_of, depends_on_data, holds, is_range
 from iverson.te.ir.nodes import Compute, Recurrence, Statement, computes_of, loops_of, step_axes, unit_of
 from iverson.te.ir.source_site import operation
+from iverson.te.ir.verify import inside as provably_inside
 from iverson.te.language.nonlinear_reductions import has_tree, linear_statements
 
 #: The value of a state before its first step: one for all, a tensor, or a function of indices.
@@ -75,7 +76,7 @@ def _within(index: Expr, n: Extent) -> list[Expr]:
 
     A step that depends on data is not restricted: it is checked when run, as any index is.
     """
-    if depends_on_data([index]):
+    if depends_on_data([index]) or provably_inside(index, n, ()):
         return []
     form = affine_of(index)
     v = form.terms[0][0] if len(form.terms) == 1 else None

@@ -204,7 +204,7 @@ def _counted(stage: Statement, readers: Sequence[Statement]) -> Choice:
     work = _work(stage.body)
     if isinstance(stage.body, Read):
         return Choice(True, "a copy")
-    if any(map(_is_product, readers)):
+    if any(map(is_product, readers)):
         return Choice(False, "a factor of a product of matrices")
     is_shared = len(readers) > 1
     if work * len(readers) > MOST or (is_shared and is_dear(stage.body)):
@@ -225,7 +225,7 @@ def _entries(read: Read, reader: Statement) -> int:
     return prod(typical(extent(v)) for v in reader.domain.axes if v in index_variables)
 
 
-def _is_product(s: Statement) -> bool:
+def is_product(s: Statement) -> bool:
     """True if a statement is a large product of stored matrices, for which there is faster code."""
     if s.combine != "sum" or s.domain.where or not isinstance(s.body, Apply) or s.body.name != "multiply":
         return False
