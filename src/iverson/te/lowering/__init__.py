@@ -4,6 +4,7 @@ Import rule: in `te` it imports `ir`, `language`, `rewrites` and `elimination`; 
 cycle.
 
 - `statement_lowering`: `lower`, from statements to steps over buffers.
+- `ring_buffers`: memory for the last steps of a recurrence, where earlier ones are not read.
 - `recurrence_nests`: recurrences as loop nests.
 - `lowered_program`: the steps of a lowered program, and their execution on arrays.
 - `native_call`: all steps of a program as one native call.
