@@ -249,7 +249,8 @@ def inside(e: Expr, n: Extent, guards: Iterable[Expr]) -> bool:
         low, high = bounds_under(form, constraints)
         return low >= 0 and high < n
     room = affine_of(n) - form
-    return bounds_under(form, constraints)[0] >= 0 and _room(room, constraints) > 0
+    most = max(bounds_under(room, constraints)[0], _room(room, constraints))
+    return bounds_under(form, constraints)[0] >= 0 and most > 0
 
 
 def _room(form: Affine, constraints: list[Constraint]) -> float:
