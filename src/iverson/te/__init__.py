@@ -49,6 +49,7 @@ from iverson.te.ir.expressions import Placeholder, Tensor
 from iverson.te.ir.nodes import Compute, Program, program_of
 from iverson.te.ir.print import program_text
 from iverson.te.ir.scalar_namespace import F
+from iverson.te.language.bounded_loops import while_
 from iverson.te.language.definitions import (
     argmax,
     argmin,
@@ -68,7 +69,6 @@ from iverson.te.language.definitions import (
 )
 from iverson.te.language.scan import scan
 from iverson.te.language.schedule_hints import keep, parallel, recompute, unroll
-from iverson.te.language.while_loop import while_
 from iverson.te.lowering.explanation import explain
 from iverson.te.ops.preferred_rules import prefer_derived, with_notation
 

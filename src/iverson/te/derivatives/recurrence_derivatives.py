@@ -75,8 +75,8 @@ def _at_step(s: Statement, place: int, axis: Var) -> Statement:
     new: dict[Expr, Expr] = {}
     if axis in s.domain.axes and old is not axis:  # all steps of the reader at once
         new[axis] = axis.ranging(axis.lo, axis.hi)
-        (written,) = substitute([s.write[place]], new)
-        step = affine_of(written)
+        (index,) = substitute([s.write[place]], new)
+        step = affine_of(index)
     where: list[Expr] = []
     if old is None:
         where = [as_expr(axis) == expr_of(step)]

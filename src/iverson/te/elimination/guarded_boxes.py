@@ -176,10 +176,10 @@ def _totals_of_one_box(statements: Sequence[Statement]) -> list[Statement]:
         for k, earlier in enumerate(result if _is_total(s) else ()):
             if not _is_total(earlier) or is_product(s) or is_product(earlier):
                 continue
-            whole = _in_body(earlier)
-            body = _over_axes_of(whole, _in_body(s))
+            total = _in_body(earlier)
+            body = _over_axes_of(total, _in_body(s))
             if body is not None:
-                result[k] = replace(whole, body=whole.body + body)
+                result[k] = replace(total, body=total.body + body)
                 break
         else:
             result.append(s)

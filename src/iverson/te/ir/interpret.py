@@ -304,6 +304,7 @@ def _ragged_points(statement: Statement, record: Visits, values: Values) -> dict
     bounds, where = bounds_in(domain)
     points: dict[Var, Array] = {}
     count = 1
+    pending = list(where)
     for v in domain.axes:
         low, high = bounds.get(v, Bounds()).within(v)
         ends = evaluate([low, high], points, count, values)
@@ -316,12 +317,12 @@ def _ragged_points(statement: Statement, record: Visits, values: Values) -> dict
         points = {u: np.repeat(p, lengths) for u, p in points.items()}
         count = int(lengths.sum())
         points[v] = np.repeat(ends[low], lengths) + np.arange(count) - first
-        for c in where:
-            if v in variables([c]) and all(u in points for u in variables([c])):
-                mask = evaluate([c], points, count, values)[c]
-                points = {u: p[mask] for u, p in points.items()}
-                record.idle += count - int(mask.sum())
-                count = int(mask.sum())
+        for c in [c for c in pending if variables([c]) <= points.keys()]:
+            pending = [other for other in pending if other is not c]
+            mask = evaluate([c], points, count, values)[c]
+            points = {u: p[mask] for u, p in points.items()}
+            record.idle += count - int(mask.sum())
+            count = int(mask.sum())
     record.points = count
     return points
 

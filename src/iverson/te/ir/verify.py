@@ -116,17 +116,17 @@ def check_step(s: Statement) -> None:
             _fail(s, f"a read of {text(node)}", "what an earlier step or member made")
 
 
-def _is_earlier(read: Read, tensor: Compute, s: Statement, ahead: bool) -> bool:
-    """True unless ``read`` certainly reads a later step of ``tensor`` than the one at which ``s`` runs.
+def _is_earlier(entry: Read, tensor: Compute, s: Statement, ahead: bool) -> bool:
+    """True unless ``entry`` certainly reads a later step of ``tensor`` than the one at which ``s`` runs.
 
     ahead : True if the statement writes to entries of later steps.
     """
     loops = [r for r in loops_of(tensor) if r in loops_of(s.tensor)]
     for r in loops:
         place = step_index(tensor, r)
-        if place is None or depends_on_data([read.indices[place]]):
+        if place is None or depends_on_data([entry.indices[place]]):
             return True
-        ago = affine_of(r.axis) - affine_of(read.indices[place])
+        ago = affine_of(r.axis) - affine_of(entry.indices[place])
         before = -ago.const if r.reverse else ago.const
         if ago.terms or before < 0:
             return False

@@ -3,9 +3,9 @@
 Import rule: in `te` it imports `ir` alone; its modules have no import cycle.
 
 - `definitions`: `placeholder`, `compute`, `scatter`, the reductions, `bind`.
-- `recurrences`: the members of a recurrence, their steps and their order, from definitions of its states.
+- `recurrence_members`: the members of a recurrence, their steps and order, from definitions of its states.
 - `scan`: `scan`, for tensors defined step by step.
-- `while_loop`: `while_`, for loops that end when data say so.
+- `bounded_loops`: `while_`, for loops that end when data say so.
 - `stages`: each reduction inside a body as a statement of its own.
 - `injectivity`: the proof that no two points write the same element.
 - `nonlinear_reductions`: products and extrema in a form that can be differentiated.

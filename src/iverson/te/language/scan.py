@@ -25,7 +25,7 @@ from iverson.te.ir.index_arithmetic import same_extent
 from iverson.te.ir.nodes import Compute
 from iverson.te.ir.source_site import operation
 from iverson.te.language.definitions import ShapeLike, shape_of
-from iverson.te.language.recurrences import State, members_of, recurrence
+from iverson.te.language.recurrence_members import State, members_of, recurrence
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -147,27 +147,27 @@ def scan(
     site = operation("scan", name)
     as_function(fscan, site, "fscan")
     reverse = as_flag(reverse, site, "reverse")
-    several = is_list_of_shapes(shape)
-    state_shapes: Any = shape if several else (shape,)
+    is_list = is_list_of_shapes(shape)
+    state_shapes: Any = shape if is_list else (shape,)
     shapes = [shape_of(s, site) for s in state_shapes]
     steps = _steps(axis, shapes, site)
     inits, state_dtypes = (
-        of_each(x, len(shapes) if several else 0, argument, site)
+        of_each(x, len(shapes) if is_list else 0, argument, site)
         for argument, x in (("init", init), ("dtype", dtype))
     )
-    names = [f"{name}{k}" if name and several else name for k in range(len(shapes))]
+    names = [f"{name}{k}" if name and is_list else name for k in range(len(shapes))]
 
     def definitions(*states: State) -> tuple[Any, ...]:
         result: Any = fscan(*states)
-        return tuple(result) if several and isinstance(result, (list, tuple)) else (result,)
+        return tuple(result) if is_list and isinstance(result, (list, tuple)) else (result,)
 
-    def new_states(dtypes_of: Sequence[Any]) -> list[State]:
-        each = zip(shapes, inits, dtypes_of, names, strict=True)
-        return [state_of(s, before, d, n, reverse, steps, site) for s, before, d, n in each]
+    def new_states(dtypes_of: Sequence[DTypeLike | None]) -> list[State]:
+        arguments = zip(shapes, inits, dtypes_of, names, strict=True)
+        return [state_of(s, before, d, n, reverse, steps, site) for s, before, d, n in arguments]
 
     states, results = defined(new_states, definitions, inits, state_dtypes, site)
     members = recurrence(dict(zip(states, results, strict=True)), reverse, steps, site)
-    return members if several else members[0]
+    return members if is_list else members[0]
 
 
 def is_list_of_shapes(shape: ShapeLike | Sequence[ShapeLike]) -> bool:
@@ -176,10 +176,10 @@ def is_list_of_shapes(shape: ShapeLike | Sequence[ShapeLike]) -> bool:
 
 
 def defined(
-    new_states: Callable[[Sequence[Any]], list[State]],
-    definitions: Callable[..., tuple[Any, ...]],
-    inits: Sequence[Any],
-    state_dtypes: Sequence[Any],
+    new_states: Callable[[Sequence[DTypeLike | None]], list[State]],
+    definitions: Callable[..., tuple[Compute, ...]],
+    inits: Sequence[Init],
+    state_dtypes: Sequence[DTypeLike | None],
     site: str,
 ) -> tuple[list[State], tuple[Compute, ...]]:
     """States, and the definitions that a function gives for them, after checks.
@@ -230,8 +230,8 @@ def of_each(value: T | Sequence[T], count: int, argument: str, site: str) -> lis
 
 def _steps(axis: int | Sequence[int], shapes: Sequence[tuple[Extent, ...]], site: str) -> tuple[int, ...]:
     """Positions of the steps in the shapes, outermost first, after checks."""
-    given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-    steps = tuple(as_int(k, site, "axis") for k in given)
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    steps = tuple(as_int(k, site, "axis") for k in axes)
     rank = min(map(len, shapes))
     if not steps or len(set(steps)) != len(steps) or any(k < 0 for k in steps):
         raise ArgumentError(site, "axis", got=described(axis), expected="one axis, or several different ones")

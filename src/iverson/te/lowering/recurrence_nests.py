@@ -146,8 +146,8 @@ def variants(s: Statement) -> Iterator[tuple[tuple[Expr, ...], Statement]]:
     for guards, new in _decided(s, _of_step(s.roots, s)[:APART]):
         where = (*new.domain.where, *guards)
         outer = (conjunction(guards),) if guards else ()
-        read = [c for c in _read_of_step(new) if _is_inside(c, where)]
-        for data_guards, variant in _decided(new, read[:1]):
+        conditions = [c for c in _read_of_step(new) if _is_inside(c, where)]
+        for data_guards, variant in _decided(new, conditions[:1]):
             yield (*outer, *data_guards), variant
 
 
@@ -155,8 +155,8 @@ def _without_terms(s: Statement, fresh: bool) -> Statement | None:
     """A statement that adds 0, at one point for each entry; None if it need not, as the entries are there."""
     if s.combine != "sum" or not is_number(s.body, 0):
         return s
-    written = {*variables(s.write)}
-    axes = tuple(v for v in s.domain.axes if v in written)
+    output_axes = {*variables(s.write)}
+    axes = tuple(v for v in s.domain.axes if v in output_axes)
     return replace(s, domain=Domain(axes, s.domain.where)) if fresh and s.walk is None else None
 
 
@@ -177,8 +177,8 @@ def _decided(s: Statement, conditions: Sequence[Expr]) -> Iterator[tuple[list[Ex
         yield guards, replace(new, domain=Domain(new.domain.axes, where))
 
 
-def _is_inside(read: Read, where: Sequence[Expr]) -> bool:
-    return all(inside(e, n, where) for e, n in zip(read.indices, read.tensor.shape, strict=True))
+def _is_inside(entry: Read, where: Sequence[Expr]) -> bool:
+    return all(inside(e, n, where) for e, n in zip(entry.indices, entry.tensor.shape, strict=True))
 
 
 def _read_of_step(s: Statement) -> list[Read]:

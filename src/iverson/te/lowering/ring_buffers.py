@@ -74,9 +74,9 @@ def rings(statements: Sequence[Statement], lasting: Collection[Tensor]) -> Rings
             unit = recurrence_of(s.tensor)
             interpreted.update([s.tensor, *(r.tensor for r in s.reads)], unit.members if unit else ())
     result = Rings()
-    for t, own in definitions.items():
+    for t, group in definitions.items():
         if isinstance(t, Compute) and t.recurrence is not None and t not in lasting and t not in interpreted:
-            ring = _ring(t, own, reads[t])
+            ring = _ring(t, group, reads[t])
             if ring is not None:
                 result[t] = ring
     return result
@@ -102,7 +102,7 @@ def _ring(
 
 
 def _age(s: Statement, step: Expr, loop: Recurrence) -> int | None:
-    """How many steps ago a step was made when it is read; None if that is not known."""
+    """Age of a step, in steps, when it is read; None if that is not known."""
     assert loop.axis.hi is not None
     form = affine_of(step)
     if recurrence_of(s.tensor) is loop:

@@ -127,9 +127,9 @@ class _Lowering:
         self.buffers |= {t: _also(t, self._buffer(output)) for t, output in self.is_output.items()}
         self.rings = rings(self.statements, {*program.outputs, *self.is_output, *self.is_output.values()})
         for t, ring in self.rings.items():
-            whole = buffer_for(t, len(self.buffers), self.sizes)
-            shape = tuple(ring.length if k == ring.place else n for k, n in enumerate(whole.shape))
-            self.buffers[t] = replace(whole, shape=shape, turns=whole.shape[ring.place])
+            buffer = buffer_for(t, len(self.buffers), self.sizes)
+            shape = tuple(ring.length if k == ring.place else n for k, n in enumerate(buffer.shape))
+            self.buffers[t] = replace(buffer, shape=shape, turns=buffer.shape[ring.place])
         if alone:
             self._share()
         self.steps: list[Step] = []

@@ -15,13 +15,13 @@ from iverson.core.errors import ArgumentTypeError, DTypeError, ShapeError, descr
 from iverson.core.inputs.arguments import as_function
 from iverson.core.python.caller import assigned_name
 from iverson.expr.build import as_expr, const, select
-from iverson.expr.nodes import Expr, same
+from iverson.expr.nodes import Expr, ExprLike, same
 from iverson.te.ir.expressions import Extent, Tensor, Var, substitute
 from iverson.te.ir.index_arithmetic import same_extent
 from iverson.te.ir.nodes import Compute
 from iverson.te.ir.source_site import operation
 from iverson.te.language.definitions import ShapeLike, compute, shape_of
-from iverson.te.language.recurrences import State, recurrence
+from iverson.te.language.recurrence_members import State, recurrence
 from iverson.te.language.scan import Init, defined, is_list_of_shapes, of_each, state_of
 
 if TYPE_CHECKING:
@@ -115,18 +115,18 @@ def while_(
     site = operation("while_", name)
     as_function(condition, site, "condition")
     as_function(body, site, "body")
-    several = is_list_of_shapes(shape)
-    state_shapes: Any = shape if several else (shape,)
+    is_list = is_list_of_shapes(shape)
+    state_shapes: Any = shape if is_list else (shape,)
     shapes = [shape_of(s, site) for s in state_shapes]
     inits, state_dtypes = (
-        of_each(x, len(shapes) if several else 0, argument, site)
+        of_each(x, len(shapes) if is_list else 0, argument, site)
         for argument, x in (("init", init), ("dtype", dtype))
     )
-    names = [f"{name}{k}" if name and several else name for k in range(len(shapes))]
+    names = [f"{name}{k}" if name and is_list else name for k in range(len(shapes))]
 
-    def old_states(dtypes_of: Sequence[Any]) -> list[State]:
-        each = zip(shapes, inits, dtypes_of, names, strict=True)
-        return [state_of(s, before, d, n, False, (0,), site) for s, before, d, n in each]
+    def old_states(dtypes_of: Sequence[DTypeLike | None]) -> list[State]:
+        arguments = zip(shapes, inits, dtypes_of, names, strict=True)
+        return [state_of(s, before, d, n, False, (0,), site) for s, before, d, n in arguments]
 
     first = old_states(state_dtypes)
     extents = _checked(condition(*first), shapes, site).shape
@@ -134,9 +134,9 @@ def while_(
         last = [
             compute(s.shape[1:], lambda *i, s=s: s[(-1, *i)], n) for s, n in zip(first, names, strict=True)
         ]
-        return tuple(last) if several else last[0]
+        return tuple(last) if is_list else last[0]
 
-    def new_states(dtypes_of: Sequence[Any]) -> list[State]:
+    def new_states(dtypes_of: Sequence[DTypeLike | None]) -> list[State]:
         ran = state_of(extents, True, dtypes.bool, f"{name}.ran" if name else "", False, (0,), site)
         return [*old_states(dtypes_of[:-1]), ran]
 
@@ -145,8 +145,8 @@ def while_(
         holds = _checked(condition(*old), shapes, site)
         runs = compute(extents, lambda t, *i: select(ran[(t - 1, *i)], holds[(t, *i)], NEVER), ran.name)
         result: Any = body(*old)
-        new = tuple(result) if several and isinstance(result, (list, tuple)) else (result,)
-        if len(new) != len(old):
+        new = tuple(result) if is_list and isinstance(result, (list, tuple)) else (result,)
+        if len(new) != len(old) or not all(isinstance(y, Compute) for y in new):
             return new
         return (*(_chosen(y, s, runs) for y, s in zip(new, old, strict=True)), runs)
 
@@ -154,10 +154,10 @@ def while_(
     guard = results[-1] if len(extents) == 1 else None
     members = recurrence(dict(zip(states, results, strict=True)), False, (0,), site, guard)
     last = [_last(t, n) for t, n in zip(members[:-1], names, strict=True)]
-    return tuple(last) if several else last[0]
+    return tuple(last) if is_list else last[0]
 
 
-def _checked(condition: Any, shapes: Sequence[tuple[Extent, ...]], site: str) -> Compute:
+def _checked(condition: Tensor | ExprLike | None, shapes: Sequence[tuple[Extent, ...]], site: str) -> Compute:
     """The condition of a loop; an error unless it is one for each step, or also for each entry."""
     if not isinstance(condition, Compute):
         raise ArgumentTypeError(
@@ -183,9 +183,9 @@ def _checked(condition: Any, shapes: Sequence[tuple[Extent, ...]], site: str) ->
     return condition
 
 
-def _chosen(new: Any, state: State, runs: Compute) -> Any:
+def _chosen(new: Compute, state: State, runs: Compute) -> Compute:
     """Definition of a state: what a step makes where it is taken, else what was there before."""
-    if not isinstance(new, Compute) or new.ndim != state.ndim or new.dtype != state.dtype:
+    if new.ndim != state.ndim or new.dtype != state.dtype:
         return new  # which is refused
     rank = runs.ndim
 

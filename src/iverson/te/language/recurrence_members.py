@@ -53,22 +53,22 @@ class State(Tensor):
         self.before, self.reverse, self.label, self.steps = before, reverse, name, steps
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> Expr:
-        read = super().__getitem__(indices)
-        assert isinstance(read, Read)
-        step = affine_of(read.indices[self.steps[0]])
+        entry = super().__getitem__(indices)
+        assert isinstance(entry, Read)
+        step = affine_of(entry.indices[self.steps[0]])
         lag = -step.const if self.reverse else step.const
         is_own = lag == 0 and len(self.steps) == 1 and [isinstance(v, Var) for v, _ in step.terms] == [True]
         if lag > 0 or is_own:
-            raise not_earlier(operation("scan", self.label), read, self)
-        inside = [c for k in self.steps for c in _within(read.indices[k], self.shape[k])]
+            raise not_earlier(operation("scan", self.label), entry, self)
+        inside = [c for k in self.steps for c in _within(entry.indices[k], self.shape[k])]
         if not inside:
-            return read
+            return entry
         if isinstance(self.before, Tensor):
-            other_indices = [e for k, e in enumerate(read.indices) if k not in self.steps]
+            other_indices = [e for k, e in enumerate(entry.indices) if k not in self.steps]
             before = self.before[tuple(other_indices)]
         else:
-            before = as_expr(self.before(*read.indices)) if callable(self.before) else self.before
-        return select(conjunction(inside), read, cast(before, self.dtype))
+            before = as_expr(self.before(*entry.indices)) if callable(self.before) else self.before
+        return select(conjunction(inside), entry, cast(before, self.dtype))
 
 
 def _within(index: Expr, n: Extent) -> list[Expr]:
@@ -90,15 +90,15 @@ def _is_true(condition: Expr) -> bool:
     return constraints is not None and all(holds(c) is True for c in constraints)
 
 
-def not_earlier(site: str, read: Read, state: Tensor) -> ArgumentError:
+def not_earlier(site: str, entry: Read, state: Tensor) -> ArgumentError:
     """Error for a read of a state at its own or a later step."""
     reverse = isinstance(state, State) and state.reverse
     order, sign = ("a later", "+") if reverse else ("an earlier", "-")
     along = isinstance(state, State) and len(state.steps) == 1 and state.ndim > 1
     return ArgumentError(
         site,
-        read.tensor.name,
-        got=f"a read of {text(read)} at step t",
+        entry.tensor.name,
+        got=f"a read of {text(entry)} at step t",
         expected=f"{order} step, such as t {sign} 1",
         remedy="a recurrence along several axes, such as s[i - 1, j] and s[i, j - 1], has axis=(0, 1)"
         if along
@@ -201,12 +201,12 @@ class _Members:
         result: dict[Compute, Recurrence] = {}
         renewed: dict[Recurrence, Recurrence] = {}
         for t in order:
-            own = loops_of(t)
+            loops = loops_of(t)
             around = self.loops[len(self.places[t]) - 1]
-            if own and own[0] not in renewed:
-                renewed |= own[0].renewed()
-                renewed[own[0]].outer = around
-            result[t] = renewed[own[-1]] if own else around
+            if loops and loops[0] not in renewed:
+                renewed |= loops[0].renewed()
+                renewed[loops[0]].outer = around
+            result[t] = renewed[loops[-1]] if loops else around
         return result
 
     # --- steps ---------------------------------------------------------------------------------------
@@ -218,10 +218,10 @@ class _Members:
         unit = [m for m in computes_of(unit_of(t)) if m not in self.statements]
         waiting = unit
         while waiting:  # those of a recurrence inside of this one that read a state first
-            known = [
+            readers = [
                 m for m in waiting if any(r.tensor in self.places for s in _statements(m) for r in s.reads)
             ]
-            for m in known or waiting[:1]:
+            for m in readers or waiting[:1]:
                 statements = [self.at_steps(s, m) for s in _statements(m)]
                 self.statements[m] = statements
                 depth = min(len(_steps_in(s, self.loops)) for s in statements)
@@ -325,12 +325,12 @@ class _Members:
 
     def guard(self, order: Sequence[Compute], guard: Compute) -> None:
         """Put the statements that the guard does not need, and that define no state, under the guard."""
-        needed: set[Tensor] = {guard}
+        operands: set[Tensor] = {guard}
         for t in reversed(order):
-            if t in needed:
-                needed.update(r.tensor for s in self.statements[t] for r in s.reads)
+            if t in operands:
+                operands.update(r.tensor for s in self.statements[t] for r in s.reads)
         for t in order:
-            if t in needed or t in self.results or t.recurrence is not None:
+            if t in operands or t in self.results or t.recurrence is not None:
                 continue
             for k, s in enumerate(self.statements[t]):
                 if s.position is None:
@@ -341,13 +341,13 @@ class _Members:
     # --- order ---------------------------------------------------------------------------------------
 
     def lag(self, r: Read, s: Statement) -> list[int] | None:
-        """How many steps ago a read was made, in each loop that its tensor and the statement share.
+        """Number of steps by which a read is behind, in each loop that its tensor and the statement share.
 
         Outermost first, up to the first in which it was not made at this step. None if that is not known.
         """
         result: list[int] = []
-        shared = min(len(self.places[r.tensor]), len(_steps_in(s, self.loops)))
-        for k, loop in list(zip(self.places[r.tensor], self.loops, strict=False))[:shared]:
+        depth = min(len(self.places[r.tensor]), len(_steps_in(s, self.loops)))
+        for k, loop in list(zip(self.places[r.tensor], self.loops, strict=False))[:depth]:
             ago = affine_of(loop.axis) - affine_of(r.indices[k])
             if ago.terms:
                 return None
@@ -372,8 +372,8 @@ class _Members:
         groups: dict[Compute, tuple[Compute, ...]] = {}
         further = tuple(t for t in members if len(self.places[t]) > depth + 1)
         for t in members:
-            own = tuple(m for m in members if unit_of(m) is unit_of(t))
-            groups[t] = further if t in further else own
+            unit = tuple(m for m in members if unit_of(m) is unit_of(t))
+            groups[t] = further if t in further else unit
 
         def before(group: tuple[Compute, ...]) -> Iterable[tuple[Compute, ...]]:
             for t in group:
@@ -384,11 +384,11 @@ class _Members:
                             yield other
 
         order: list[Compute] = []
-        done: dict[tuple[Compute, ...], bool] = {}
+        visits: dict[tuple[Compute, ...], bool] = {}
 
         def visit(group: tuple[Compute, ...]) -> None:
-            if group in done:
-                if not done[group]:
+            if group in visits:
+                if not visits[group]:
                     raise ArgumentError(
                         self.site,
                         "fscan",
@@ -396,10 +396,10 @@ class _Members:
                         expected="reads of earlier steps",
                     )
                 return
-            done[group] = False
+            visits[group] = False
             for other in before(group):
                 visit(other)
-            done[group] = True
+            visits[group] = True
             order.extend(self.ordered(group, depth + 1) if group is further else group)
 
         for t in members:
