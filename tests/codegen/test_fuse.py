@@ -117,7 +117,10 @@ def test_stores_to_one_buffer_are_fused_only_in_step():
 
 def test_a_sum_does_not_pass_the_assignment_it_adds_to():
     first, begin, add = copy(C, A), copy(B, A, at=Apply("subtract", (Const(7), I), INT64)), copy(B, A, "sum")
-    assert fuse([first, begin], add) == [first, begin, add]
+    assert fuse([begin], add) == [begin, add]
+    after, joint = fuse([first, begin], add)  # where the first comes later instead
+    assert after is begin
+    assert [s.buffer for s in statements((joint,)) if isinstance(s, Store)] == [C, B]
 
 
 def test_arrays_come_back_from_the_workspace_up_to_its_limit(monkeypatch):

@@ -882,6 +882,18 @@ OTHERS |= {
             name="S",
             dtype="float64",
             reverse=False,
+            axis=0,
+        ),
+    ),
+    "te.while_": lambda: (
+        te.while_,
+        Given(
+            (3,),
+            lambda s: te.compute((3,), lambda t: s[t - 1] < 2.0),
+            lambda s: te.compute((3,), lambda t: s[t - 1] + 1.0),
+            init=0.0,
+            name="S",
+            dtype="float64",
         ),
     ),
     "te.reducer": lambda: (te.reducer, Given(lambda a, b: a + b, 0.0, name="R")),

@@ -99,7 +99,9 @@ class _Verified(statement_lowering._Lowering):
         _current.programs.append(program)
         try:
             super().__init__(program, **how)
-            _check(self.statements, (*self.extrema.values(), *self.is_output.values()))
+            written = {s.tensor for s in self.statements}
+            copies = [t for t in self.is_output.values() if t not in written]
+            _check(self.statements, (*self.extrema.values(), *copies))
         finally:
             _current.programs.pop()
 

@@ -6,7 +6,8 @@ an expression does. Of the library it knows what a statement and an expression c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from iverson import te
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select
 from iverson.te.ir.expressions import Fold, Read, Reduce, Tensor, Var, variables
-from iverson.te.ir.nodes import Compute, Statement
+from iverson.te.ir.nodes import Compute, Statement, loops_of
 
 Point = dict[Var, int]
 Value = Callable[[Point], Any]
@@ -46,18 +47,24 @@ class Pointwise:
         return self.known[tensor]
 
     def define(self, tensor: Compute) -> None:
-        recurrence = tensor.recurrence
-        members = (tensor,) if recurrence is None else recurrence.members
+        loops = loops_of(tensor)
+        members = loops[0].members if loops else (tensor,)
         for t in members:
             shape = tuple(int(self.value(n)({})) for n in t.shape)
             self.known[t] = np.full(shape, TOTALS[t.statements[0].combine][0], t.dtype)
-        if recurrence is None:
-            self.run(tensor.statements, {})
-            return
-        steps = self.range(recurrence.axis, {})
-        for step in reversed(steps) if recurrence.reverse else steps:
-            for t in members:
-                self.run(t.statements, {recurrence.axis: step})
+        self.steps(members, 0, {})
+
+    def steps(self, members: Sequence[Compute], depth: int, fixed: Point) -> None:
+        """Run members, those of a recurrence inside of ``depth`` others step by step."""
+        for loop, group in groupby(members, key=lambda t: loops_of(t)[depth:][:1]):
+            tensors = tuple(group)
+            if not loop:
+                for t in tensors:
+                    self.run(t.statements, fixed)
+                continue
+            steps = self.range(loop[0].axis, {})
+            for step in reversed(steps) if loop[0].reverse else steps:
+                self.steps(tensors, depth + 1, {**fixed, loop[0].axis: step})
 
     def run(self, statements: tuple[Statement, ...], fixed: Point) -> None:
         for s in statements:

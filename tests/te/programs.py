@@ -3,12 +3,14 @@
 Indices are any arithmetic: held between bounds, divided, reduced, reversed, chosen, read from data and from
 what other stages computed; extents include 0 and 1, and may be sizes that a call gives; guards are on
 indices, on their digits and on data. A read is brought inside by a clamp, a remainder or a guard, or it
-depends on data that may be wrong. Results are entries, scatters of every combine, scans and ragged
-reductions, which nest, of floats of all widths and of complex numbers, by the library's combines and others.
+depends on data that may be wrong. Results are entries, scatters of every combine, scans (along one axis or
+both, over bands, with another one in each step) and ragged reductions, which nest, of floats of all widths and
+of complex numbers, by the library's combines and others.
 
 Compiled code gives the interpreter's numbers, and an error where that has one; every array lies against a
 page that may not be touched. The interpreter gives what definitions mean, entry by entry (`pointwise`). Code
-for all sizes gives what the interpreter gives at these. Gradients are the adjoints of tangents.
+for all sizes gives what the interpreter gives at these. Gradients are the adjoints of tangents, and products
+with Hessians are symmetric.
 `python -m tests.te.programs FIRST LAST` goes through a range of seeds.
 """
 
@@ -191,20 +193,61 @@ class Programs:
         return te.reducer(better, (-6e4, 0.0))((value, self.value(axes, 0)), k)[self.one(0, 1)]
 
     def scanned(self) -> Tensor:
-        """A recurrence along the first axis, from either end."""
+        """A recurrence from either end: along the first axis or both, or with another one in its steps."""
+        how = self.one("steps", "steps", "band", "table", "nested")
         reverse = self.one(False, True)
         back = -1 if reverse else 1
+        last = self.shape[1] - 1
+
+        def before(state: Any, t: Var, j: Var) -> Expr:
+            if how == "table" and self.one(True, False):
+                return state[t, j - back * self.one(1, 1, 2)]
+            ago = t - back * self.one(1, 1, 2)
+            if how == "band":
+                k = te.reduce_axis(self.shape[1], "k")
+                near = self.one((k - j <= 1) & (j - k <= 1), k <= j, k == j)
+                return te.sum(te.select(near, state[ago, k] * self.size(self.read([j, k])), 0.0), k)
+            if how == "table":
+                return state[ago, self.one(j, j - back, j + back, last - j)]
+            return state[ago, self.one(j, j, last - j)]
+
+        def entry(state: Any, t: Var, j: Var) -> Expr:
+            value = before(state, t, j)
+            kept = self.one(value * 0.5, F.sin(value), te.select(j > 2, value, 0.0))
+            rows = self.one(*[False] * 3, True)
+            return kept + (self.ragged(t, j, t, j) if rows else self.value([t, j], 1))
 
         def step(state: Any) -> te.Compute:
-            def entry(t: Var, j: Var) -> Expr:
-                before = state[t - back * self.one(1, 1, 2), self.one(j, j, self.shape[1] - 1 - j)]
-                kept = self.one(before * 0.5, F.sin(before), te.select(j > 2, before, 0.0))
-                rows = self.one(*[False] * 3, True)
-                return kept + (self.ragged(t, j, t, j) if rows else self.value([t, j], 1))
+            if how != "nested":
+                return te.compute(self.shape, lambda t, j: entry(state, t, j), "R", dtype=self.dtype)
+            other = self.one(False, True)
+            ahead = -1 if other else 1
 
-            return te.compute(self.shape, entry, "R", dtype=self.dtype)
+            def inside(inner: Any) -> te.Compute:
+                return te.compute(
+                    self.shape,
+                    lambda t, j: F.sin(inner[t, j - ahead]) * 0.5 + entry(state, t, j),
+                    "Q",
+                    dtype=self.dtype,
+                )
 
-        return te.scan(self.shape, step, "R", init=self.one(0, 1), dtype=self.dtype, reverse=reverse)
+            inner = te.scan(self.shape, inside, "Q", init=0.5, dtype=self.dtype, reverse=other, axis=1)
+            return te.compute(
+                self.shape,
+                lambda t, j: inner[t, self.one(j, last - j)] * 0.5 + before(state, t, j),
+                "R",
+                dtype=self.dtype,
+            )
+
+        return te.scan(
+            self.shape,
+            step,
+            "R",
+            init=self.one(0, 1),
+            dtype=self.dtype,
+            reverse=reverse,
+            axis=(0, 1) if how == "table" else 0,
+        )
 
     def scattered(self, combine: str) -> Tensor:
         """What points of a box add to entries, or write once."""
@@ -357,17 +400,17 @@ def hold(seed: int) -> str:
             own_value = Pointwise(given, values).of(output)
         np.testing.assert_allclose(own_value, expected[0], rtol=near, atol=near)
     if differentiable and made.dtype in EXACT:
-        _adjoints(rng, output, inputs, bound, given, expected[1:], values)
+        _adjoints(seed, rng, output, inputs, bound, given, expected[1:], values)
         if seed % SECOND == 0:
             _second(rng, inputs, list(gradients), given, values)
     return "symbolic" if sizes else "held"
 
 
 def _adjoints(
+    seed: int,
     rng: np.random.Generator,
     output: te.Compute,
     inputs: list[te.Placeholder],
-    bound: te.Program,
     given: dict[str, Any],
     gradients: tuple[Any, ...],
     sizes: dict[Var, int],
@@ -384,6 +427,35 @@ def _adjoints(
     total, size = (sum(f(t).sum() for t in terms) for f in (lambda t: t, np.abs))
     if np.isfinite(size):
         assert abs(total) <= 1e-9 * (1 + size), "gradients are not the adjoints of tangents"
+        if output.dtype.kind == "f" and seed % 4 == 0:
+            _symmetric(rng, output, inputs, given, moves, sizes)
+
+
+def _symmetric(
+    rng: np.random.Generator,
+    output: te.Compute,
+    inputs: list[te.Placeholder],
+    given: dict[str, Any],
+    moves: dict[str, Any],
+    sizes: dict[Var, int],
+) -> None:
+    """Products with the Hessian along two moves of the inputs give the same number, from either side."""
+    head = te.placeholder(output.shape, output.dtype, name="H")
+    tangents = {x: te.placeholder(x.shape, x.dtype, f"{x.name}_t") for x in inputs}
+    pushed = [te.jvp(g, tangents) for g in te.differentiate(output, inputs, head)]
+    program = te.program_of(te.bind(pushed, sizes) if sizes else pushed)
+    others = {t.name: drawn(rng, t) for t in tangents.values()}
+    along, across = (
+        run(te.eliminate(program), [(given | m)[p.name] for p in program.inputs]) for m in (moves, others)
+    )
+    terms = [
+        sign * product * m[f"{x.name}_t"]
+        for sign, products, m in ((1, along, others), (-1, across, moves))
+        for x, product in zip(inputs, products, strict=True)
+    ]
+    size = sum(np.abs(t).sum() for t in terms)
+    if np.isfinite(size):
+        assert abs(sum(t.sum() for t in terms)) <= 1e-8 * (1 + size), "the Hessian is not symmetric"
 
 
 def _second(

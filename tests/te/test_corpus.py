@@ -21,12 +21,18 @@ from iverson.te.lowering.program_work import Work, work
 from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import EXHAUSTIVE, by_turns, some, turn
 
+from . import corpus_recurrences  # noqa: F401  (enters its kernels)
 from .corpus import KERNELS, sampled
 
 #: A gradient of all inputs visits at most so many points for each of the forward, and moves so many bytes.
 POINTS, BYTES = 4, 6
-#: Those whose forward passes are one, where their gradients, at places that it found, stay apart.
-ONE_PASS = {"chamfer": 7}
+#: Bytes of those that may move more, and why.
+EXCUSED = {
+    "group_products": (
+        7,
+        "a forward of one pass keeps no chain; the gradient keeps each factor's predecessor",
+    )
+}
 
 
 class Case:
@@ -59,7 +65,8 @@ class Case:
 
 
 def test_there_are_many() -> None:
-    assert len(KERNELS) >= 45
+    assert len(KERNELS) >= 80
+    assert len(EXCUSED) <= 3
 
 
 @pytest.mark.parametrize("name", by_turns(KERNELS, 2, 1))
@@ -79,7 +86,7 @@ def test_gradients_are_cheap_and_asking_for_less_costs_no_more(name: str) -> Non
                 assert less.bytes <= own.bytes
     everything = found[frozenset(case.wanted)]
     assert everything.points <= POINTS * forward.points
-    assert everything.bytes <= ONE_PASS.get(name, BYTES) * forward.bytes
+    assert everything.bytes <= EXCUSED.get(name, (BYTES, ""))[0] * forward.bytes
 
 
 @pytest.mark.parametrize("name", by_turns(KERNELS, 6))

@@ -562,7 +562,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "steps that differ": (
         lambda: te.scan([(3,), (4,)], lambda a, b: (a, b)),
         ShapeError,
-        "as many for every",
+        "as many for all",
     ),
     "no steps": (lambda: te.scan((), lambda s: s), ShapeError, "the steps as first axis"),
 }

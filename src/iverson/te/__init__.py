@@ -49,6 +49,7 @@ from iverson.te.ir.expressions import Placeholder, Tensor
 from iverson.te.ir.nodes import Compute, Program, program_of
 from iverson.te.ir.print import program_text
 from iverson.te.ir.scalar_namespace import F
+from iverson.te.language.bounded_loops import while_
 from iverson.te.language.definitions import (
     argmax,
     argmin,
@@ -110,6 +111,7 @@ __all__ = [
     "sum",
     "unroll",
     "var",
+    "while_",
     "with_notation",
 ]
 

@@ -82,6 +82,7 @@ class Buffer:
 
     label : name, in texts, of the array that the buffer contains at this place. A buffer may contain several
         arrays, one after the other.
+    turns : how many values an entry holds one after the other, of an array that is stored in parts.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Buffer:
     role: str = "in"
     strides: tuple[int | str, ...] | None = None
     label: str = field(default="", compare=False)
+    turns: int | str = field(default=1, compare=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

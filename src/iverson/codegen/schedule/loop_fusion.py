@@ -41,19 +41,34 @@ from iverson.expr.nodes import Const, Expr, changed, same, subexpressions
 
 #: Vector accumulators of a fused nest at most: more than that do not fit in registers.
 ACCUMULATORS = 24
+#: Phases that an earlier one may pass to be fused with a new one: each is looked at.
+WINDOW = 6
 #: Statements in a fused nest at most, so that it compiles in reasonable time.
 STATEMENTS = 80
 
 
 def fuse(phases: list[Stmt], new: Stmt) -> list[Stmt]:
-    """The phases with one more: joined to one of them that shares its loops and a read, or at the end."""
+    """The phases with one more: joined to one of them that shares its loops and a read, or at the end.
+
+    The joint phase takes the place of the earlier one, if the new phase may pass those between, or else the
+    end, if the earlier one may.
+    """
     for k in reversed(range(len(phases))):
         joint = joined(phases[k], new)
         if joint is not None:
             return [*phases[:k], joint, *phases[k + 1 :]]
-        if not independent(phases[k], new) or _stored(phases[k]).keys() & _stored(new).keys():
-            break  # what comes later in time may not pass it
+        if not _commute(phases[k], new):
+            break
+    for k in reversed(range(max(0, len(phases) - WINDOW), len(phases) - 1)):
+        joint = joined(phases[k], new)
+        if joint is not None and all(_commute(phases[k], between) for between in phases[k + 1 :]):
+            return [*phases[:k], *phases[k + 1 :], joint]
     return [*phases, new]
+
+
+def _commute(a: Stmt, b: Stmt) -> bool:
+    """True if two phases may run in either order."""
+    return independent(a, b) and not _stored(a).keys() & _stored(b).keys()
 
 
 def joined(first: Stmt, second: Stmt) -> Stmt | None:
@@ -70,7 +85,7 @@ def joined(first: Stmt, second: Stmt) -> Stmt | None:
     shapes = shapes_in(first)
     if any(shapes.get(name, shape) != shape for name, shape in shapes_in(second).items()):
         return None  # one of them has seen axes as one (`axis_collapsing`), the other has not
-    phase = _merged(first, apart(second, set(bound(first))))
+    phase = _merged(first, apart(second, set(bound(first))), guards=not intermediates)
     if (
         phase is None
         or not _in_step(phase)
@@ -178,9 +193,9 @@ def independent(first: Stmt, second: Stmt) -> bool:
 def _in_step(phase: Stmt) -> bool:
     """True if several stores to one buffer never meet in an entry in different iterations.
 
-    So it is if their indices are the same, constants aside. Sums may go to any entries if no loop runs in
-    lanes or tiles, and either all stores are ``shared`` or the parallel loop's variable is the same index of
-    all.
+    So it is if their indices are the same, constants aside. Sums may go to any entries if the variable of
+    each loop in lanes, tiles or threads is the same index of all; in threads, also if all stores are
+    ``shared``.
     """
     stores_by_buffer: dict[str, list[Store]] = {}
     for s in statements((phase,)):
@@ -197,14 +212,11 @@ def _same_entries(stores: list[Store]) -> bool:
 
 
 def _in_order(phase: Stmt, stores: list[Store]) -> bool:
-    loops = list(_loops(phase))
-    if any(x.mark in ("vector", "tile") for x in loops) or any(s.combine != "sum" for s in stores):
+    if any(s.combine != "sum" for s in stores):
         return False
-    apart = [x.var for x in loops if x.mark == "parallel"]
-    all_shared = all(s.shared for s in stores)
-    return all_shared or all(
-        any(_is_var_of_all(stores, k, v) for k in range(len(stores[0].indices))) for v in apart
-    )
+    marks = ("vector", "tile") if all(s.shared for s in stores) else ("vector", "tile", "parallel")
+    apart = [x.var for x in _loops(phase) if x.mark in marks]
+    return all(any(_is_var_of_all(stores, k, v) for k in range(len(stores[0].indices))) for v in apart)
 
 
 def _is_var_of_all(stores: list[Store], axis: int, name: str) -> bool:
@@ -231,25 +243,32 @@ def shapes_in(phase: Stmt) -> dict[str, tuple[int | str, ...]]:
     return shapes
 
 
-def _merged(a: Stmt, b: Stmt) -> Stmt | None:
-    """One nest of two whose loops and guards are the same, with the innermost statements of both.
+def _merged(a: Stmt, b: Stmt, *, guards: bool) -> Stmt | None:
+    """One nest of two whose loops are the same, with the innermost statements of both.
 
-    None if they differ, or if a body has several loops or guards.
+    None if they differ, or if a body has several loops.
+
+    guards : True if guards around innermost statements may differ; else they are the same.
     """
     if not alike(a, b):
         return None
     assert isinstance(a, (Loop, If))
     assert isinstance(b, (Loop, If))
-    nests = [[s for s in x.body if isinstance(s, (Loop, If))] for x in (a, b)]
+    kinds = Loop if guards and not any(map(_has_loop, (*a.body, *b.body))) else (Loop, If)
+    nests = [[s for s in x.body if isinstance(s, kinds)] for x in (a, b)]
     if not nests[0] and not nests[1]:
         return replace(a, body=(*a.body, *b.body))
     if len(nests[0]) != 1 or len(nests[1]) != 1:
         return None
-    inner = _merged(nests[0][0], nests[1][0])
+    inner = _merged(nests[0][0], nests[1][0], guards=guards)
     if inner is None:
         return None
     (before, after), (before_b, after_b) = _rewrap(a.body, nests[0][0]), _rewrap(b.body, nests[1][0])
     return replace(a, body=(*before, *before_b, inner, *after, *after_b))
+
+
+def _has_loop(s: Stmt) -> bool:
+    return any(isinstance(x, Loop) for x in statements((s,)))
 
 
 def _rewrap(body: tuple[Stmt, ...], inner: Stmt) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:

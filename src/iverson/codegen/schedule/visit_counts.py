@@ -104,11 +104,12 @@ def _bounds(s: Stmt) -> Iterator[Expr]:
 def _touched(
     accesses: Sequence[tuple[Buffer, Sequence[Expr]]], ranges: Ranges, sizes: Mapping[str, int]
 ) -> int:
-    """The bytes of a buffer's entries that are accessed, at most."""
+    """The bytes of a buffer's entries that are accessed, at most; of each value that they hold in turn."""
     buffer = accesses[0][0]
     counts = [_entries(indices, ranges) for _, indices in accesses]
     known_counts = [n for n in counts if n is not None]
-    buffer_bytes = size_of(buffer, sizes)
+    turns = sizes[buffer.turns] if isinstance(buffer.turns, str) else buffer.turns
+    buffer_bytes = size_of(buffer, sizes) * turns
     return (
         buffer_bytes
         if len(known_counts) < len(counts)

@@ -2,7 +2,7 @@
 
     s[t] = f(s[t - 1], x[t])   ->   ds[t] = f_s(s[t], x[t + 1]) ds[t + 1] + heads,   dx[t] += f_x(...) ds[t]
 
-A contribution to the cotangent of an earlier step is rewritten to run at that step (`at_step`), so that each
+A contribution to the cotangent of an earlier step is rewritten to run at that step (`at_steps`), so that each
 member's cotangent is computed at its own step. Contributions to other tensors wait until all steps are done:
 they are ordinary statements, over all steps at once.
 """
@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from iverson.expr.build import as_expr
+from iverson.expr.affine import make
+from iverson.expr.build import as_expr, const, select
 from iverson.expr.nodes import Expr
-from iverson.te.ir.expressions import Extent, Tensor, Var, reads_of, substitute
+from iverson.te.ir.expressions import Extent, Tensor, Var, reads_of, replacing, substitute
 from iverson.te.ir.fresh_names import part
-from iverson.te.ir.index_arithmetic import affine_of
-from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement, step_index
+from iverson.te.ir.index_arithmetic import affine_of, depends_on_data, expr_of
+from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement, loops_of, step_index
 from iverson.te.ir.supports import meet_members, met_again
 from iverson.te.language.nonlinear_reductions import linear_statements
 
@@ -44,22 +45,53 @@ def reached(recurrence: Recurrence, starts: Iterable[Tensor], *, backwards: bool
         members |= neighbours
 
 
-def at_step(s: Statement, index: int, axis: Var) -> Statement:
-    """Statement equal to ``s``, but with the steps renumbered so that it writes at the step ``axis``.
+def at_steps(s: Statement, member: Compute, batch: int) -> Statement:
+    """Statement equal to ``s``, which adds to ``member``, but with steps renumbered to run at what it writes.
 
-    ``A[t - 1] += f(t) for 1 <= t  ->  A[t] += f(t + 1) for t < n - 1``
+    ``A[t - 1] += f(t) for 1 <= t  ->  A[t] += f(t + 1) for t < n - 1``. In a recurrence inside of another
+    that is so for the steps of both; a reader without such a step takes it from the entry that it reads:
+    ``A[t, m - 1] += f(t)  ->  A[t, u] += f(t) for u == m - 1``.
 
-    index : the position of the step among the indices of the write.
+    batch : the number of axes before those of ``member``.
     """
-    lag = affine_of(s.write[index]) - affine_of(axis)
-    if lag.terms or not lag.const:  # data say which step: it is written before that one's turn
+    for r in loops_of(member):
+        s = _at_step(s, batch + _step_index(member, r), r.axis)
+    return s
+
+
+def _at_step(s: Statement, place: int, axis: Var) -> Statement:
+    """The statement, written at the step ``axis``. place : of the step among the indices of the write."""
+    step = affine_of(s.write[place])
+    if depends_on_data([s.write[place]]):
+        if axis in s.domain.axes:  # data say which step: it is written before that one's turn
+            return s
+        body = select(as_expr(axis) == s.write[place], s.body, const(0, s.body.dtype))
+        write = tuple(axis if k == place else w for k, w in enumerate(s.write))
+        return replace(s, write=write, body=body, domain=Domain((axis, *s.domain.axes), s.domain.where))
+    candidates = [v for v in (axis, *s.domain.axes) if v in s.domain.axes and abs(step.coefficient(v)) == 1]
+    old = candidates[0] if candidates else None
+    if old is axis and step == affine_of(axis):
         return s
-    step = axis - lag.const  # the step that writes there
-    assert axis.hi is not None
-    inside = step < as_expr(axis.hi) if lag.const < 0 else step >= 0
-    new = s.mapped(lambda e: substitute([e], {axis: step})[0])
-    write = tuple(axis if k == index else w for k, w in enumerate(new.write))
-    return replace(new, write=write, domain=Domain(new.domain.axes, (*new.domain.where, inside)))
+    new: dict[Expr, Expr] = {}
+    if axis in s.domain.axes and old is not axis:  # all steps of the reader at once
+        new[axis] = axis.ranging(axis.lo, axis.hi)
+        (index,) = substitute([s.write[place]], new)
+        step = affine_of(index)
+    where: list[Expr] = []
+    if old is None:
+        where = [as_expr(axis) == expr_of(step)]
+    else:  # the step that writes there
+        by = step.coefficient(old)
+        value = expr_of((affine_of(axis) - step + make(0, {old: by})).scaled(by))
+        assert old.hi is not None
+        where = [value >= old.lo, value < as_expr(old.hi)]
+        if old is axis:  # one of them follows from the range of the axis
+            where = where[:1] if (step.const > 0) is (by > 0) else where[1:]
+        new[old] = value
+    axes = tuple(v for v in (new.get(v, v) for v in s.domain.axes if v is not old) if isinstance(v, Var))
+    mapped = s.mapped(replacing(new), (axis, *axes))
+    write = tuple(axis if k == place else w for k, w in enumerate(mapped.write))
+    return replace(mapped, write=write, domain=Domain(mapped.domain.axes, (*mapped.domain.where, *where)))
 
 
 def adjoint_recurrence(
@@ -80,24 +112,29 @@ def adjoint_recurrence(
     adjoints : the contributions of one statement.
     label : the name of the output, for names of tensors.
     """
-    axis = recurrence.axis
-    new_recurrence = Recurrence(axis, not recurrence.reverse)
+    renewed = recurrence.renewed(backwards=True)
+    new_recurrence = renewed[recurrence]
     members = reached(recurrence, heads, backwards=True)
     new = {
-        m: Compute((*batch, *m.shape), m.dtype, f"d{label}/d{m.name}", (), new_recurrence)
+        m: Compute((*batch, *m.shape), m.dtype, f"d{label}/d{m.name}", (), renewed[loops_of(m)[-1]])
         for m in reversed(members)
     }
-    parts: dict[Compute, list[Statement]] = {m: [] for m in new}
-    contributions: list[tuple[Tensor, Statement, Compute]] = []
-    for m, head in heads.items():
-        parts[m].append(_copied(head, len(batch) + _step_index(m), axis))
-    for m, cotangent in new.items():
-        for s in linear_statements(m):
-            for d, statement in adjoints(s, cotangent, {*new, *targets}):
-                if isinstance(d, Compute) and d in new:
-                    parts[d].append(at_step(statement, len(batch) + _step_index(d), axis))
-                else:
-                    contributions.append((d, statement, m))
+    while True:
+        parts: dict[Compute, list[Statement]] = {m: [] for m in new}
+        contributions: list[tuple[Tensor, Statement, Compute]] = []
+        for m, head in heads.items():
+            parts[m].append(_copied(head, {len(batch) + _step_index(m, r): r.axis for r in loops_of(m)}))
+        for m, cotangent in new.items():
+            for s in linear_statements(m):
+                for d, statement in adjoints(s, cotangent, {*new, *targets}):
+                    if isinstance(d, Compute) and d in new:
+                        parts[d].append(at_steps(statement, d, len(batch)))
+                    else:
+                        contributions.append((d, statement, m))
+        if all(parts.values()):
+            break
+        # What only conditions and indices read has no cotangent.
+        new = {m: cotangent for m, cotangent in new.items() if parts[m]}
     new_recurrence.define({new[m]: parts[m] for m in new})
     meet_members(new_recurrence)
     return new, [(d, met_again(s), m) for d, s, m in contributions]
@@ -112,10 +149,11 @@ def tangent_recurrence(
 
     tangents : the statements of a tangent, from a statement and the known tangents.
     """
-    new_recurrence = Recurrence(recurrence.axis, recurrence.reverse)
+    renewed = recurrence.renewed()
+    new_recurrence = renewed[recurrence]
     fixed = {m for m in recurrence.members if m in tangent_of}
     members = [m for m in reached(recurrence, tangent_of, backwards=False) if m not in fixed]
-    new = {m: Compute(m.shape, m.dtype, part(m, "tangent"), (), new_recurrence) for m in members}
+    new = {m: Compute(m.shape, m.dtype, part(m, "tangent"), (), renewed[loops_of(m)[-1]]) for m in members}
     while True:
         all_tangents = {**tangent_of, **dict[Tensor, Tensor](new.items())}
         parts = {m: [n for s in linear_statements(m) for n in tangents(s, all_tangents)] for m in new}
@@ -127,13 +165,14 @@ def tangent_recurrence(
         new = {m: new[m] for m, statements in parts.items() if statements}
 
 
-def _step_index(m: Compute) -> int:
-    index = step_index(m)
+def _step_index(m: Compute, recurrence: Recurrence) -> int:
+    index = step_index(m, recurrence)
     assert index is not None, "a gather over steps has no derivative"
     return index
 
 
-def _copied(t: Tensor, index: int, axis: Var) -> Statement:
-    axes = tuple(axis if k == index else Var(f"a{k}", 0, n) for k, n in enumerate(t.shape))
+def _copied(t: Tensor, steps: Mapping[int, Var]) -> Statement:
+    """Statement that copies a tensor; ``steps`` are its axes of steps, by their positions."""
+    axes = tuple(steps[k] if k in steps else Var(f"a{k}", 0, n) for k, n in enumerate(t.shape))
     indices: tuple[Expr, ...] = axes
     return Statement(None, indices, t[indices], Domain(axes), "sum")

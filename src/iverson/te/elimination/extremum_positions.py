@@ -1,4 +1,4 @@
-"""Fusion of an extremum with its position, which the derivative needs: one pass finds both."""
+"""Fusion of an extremum with its position, which derivatives need; statements that write a whole tensor."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from iverson.expr.nodes import same
 from iverson.te.elimination.nest_translation import compiles
-from iverson.te.ir.expressions import Tensor, Var, scoped
+from iverson.te.ir.expressions import Tensor, Var, scoped, variables
 from iverson.te.ir.index_arithmetic import is_range
-from iverson.te.ir.nodes import Statement, recurrence_of
+from iverson.te.ir.nodes import Statement, recurrence_of, step_axes
 from iverson.te.ir.ragged_axes import bounds_in
 
 
@@ -65,3 +65,10 @@ def covers_all(s: Statement) -> bool:
         return False
     axes = set(s.domain.axes).difference(bounds_in(s.domain)[0])
     return all(v in axes and is_range(v, n) for v, n in zip(write_axes, s.tensor.shape, strict=True))
+
+
+def starts_whole(s: Statement) -> bool:
+    """True if a member's first statement writes all of its tensor at every step: it then needs no fill."""
+    steps = step_axes(s.tensor)
+    varies = all(any(v not in steps and v.kind != "size" for v in variables([c])) for c in s.domain.where)
+    return varies and covers_all(s)

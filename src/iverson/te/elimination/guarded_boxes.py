@@ -20,7 +20,8 @@ from iverson.te.ir.evaluation_guards import conjunction
 from iverson.te.ir.expressions import Extent, Var, substitute, tied_together, typical, variables
 from iverson.te.ir.index_arithmetic import depends_on_data, negation, same_extent
 from iverson.te.ir.integer_sets import is_empty
-from iverson.te.ir.nodes import Domain, Statement, recurrence_of
+from iverson.te.ir.nodes import Domain, Statement, recurrence_of, step_axes
+from iverson.te.rewrites.inlining import is_product
 from iverson.te.rewrites.mixed_radix import simplify_conditions, simplify_indices
 
 #: Points of the box for each point of the domain, at most.
@@ -106,13 +107,46 @@ def merged(statements: Sequence[Statement]) -> list[Statement]:
     """
     result: list[Statement] = []
     for _, group in groupby(statements, key=lambda s: id(s.tensor)):
-        remaining = list(group)
+        remaining = _rejoined(list(group))
         fit = [s for s in remaining if _adds_to_each(s)]
         if 0 < len(fit) <= MERGED and (len(fit) > 1 or fit[0].domain.where):
             result.append(_sum_of(fit))
             remaining = [s for s in remaining if not any(s is f for f in fit)]
-        result += _over_one_domain(remaining)
+        result += _over_one_domain(_totals_of_one_box(remaining))
     return result
+
+
+def _rejoined(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements, with pieces of one that together nearly fill a box in one statement over this box.
+
+    ``T[i] += f(i) for i < 13; T[i] += f(i) for i > 13  ->  T[i] += f(i) for i < 13 or i > 13``
+    """
+    result: list[Statement] = []
+    for s in statements:
+        for k, earlier in enumerate(result if s.walk and s.strategy == "gather" else ()):
+            joint = _joint(earlier, s) if earlier.walk else None
+            if joint is not None and filling(joint.domain) * MOST >= 1:
+                result[k] = joint
+                break
+        else:
+            result.append(s)
+    return result
+
+
+def _joint(a: Statement, b: Statement) -> Statement | None:
+    """Statement over the points of two pieces, which add the same value; None if they are no such pieces."""
+    pair = a.domain.axes, b.domain.axes
+    if a.combine != "sum" or a.strategy != b.strategy or not all(map(_of_one_range, *pair)):
+        return None
+    if len(pair[0]) != len(pair[1]) or recurrence_of(a.tensor) is not None:
+        return None
+    if not all(_fits(w, n) for w, n in zip(a.write, a.tensor.shape, strict=True)):
+        return None
+    new = substitute([*b.write, b.body, *b.domain.where], dict(zip(*reversed(pair), strict=True)))
+    if not same(new[: len(a.write) + 1], (*a.write, a.body)):
+        return None
+    first, second = conjunction(a.domain.where), conjunction(new[len(a.write) + 1 :])
+    return replace(a, domain=Domain(a.domain.axes, (first | second,)), walk=None)
 
 
 def whole_first(statements: Sequence[Statement]) -> list[Statement]:
@@ -129,6 +163,44 @@ def whole_first(statements: Sequence[Statement]) -> list[Statement]:
             members.insert(0, members.pop(first))
         result += members
     return result
+
+
+def _totals_of_one_box(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements, with those that add up the same axes for the same entries merged into one statement.
+
+    ``T[i] += f(i, k); T[i] += g(i, k) if 0 < i  ->  T[i] += f(i, k) + select(0 < i, g(i, k), 0)``.
+    Products for which there is faster code stay apart.
+    """
+    result: list[Statement] = []
+    for s in map(as_box, statements):
+        for k, earlier in enumerate(result if _is_total(s) else ()):
+            if not _is_total(earlier) or is_product(s) or is_product(earlier):
+                continue
+            total = _in_body(earlier)
+            body = _over_axes_of(total, _in_body(s))
+            if body is not None:
+                result[k] = replace(total, body=total.body + body)
+                break
+        else:
+            result.append(s)
+    return result
+
+
+def _is_total(s: Statement) -> bool:
+    """True if a statement, outside of recurrences, adds up a box for each entry, output axes first."""
+    output_axes = s.domain.axes[: len(s.write)]
+    if not same(s.write, output_axes) or len(s.domain.axes) == len(s.write):
+        return False
+    plain = s.combine == "sum" and s.strategy == "gather" and s.walk is None
+    return plain and not depends_on_data(s.domain.where) and recurrence_of(s.tensor) is None
+
+
+def _in_body(s: Statement) -> Statement:
+    """The statement with its conditions in its body."""
+    if not s.domain.where:
+        return s
+    body = select(conjunction(s.domain.where), s.body, const(0, s.body.dtype))
+    return replace(s, body=body, domain=Domain(s.domain.axes))
 
 
 def _over_one_domain(statements: Sequence[Statement]) -> list[Statement]:
@@ -195,9 +267,9 @@ def _adds_to_each(s: Statement) -> bool:
 def _sum_of(group: Sequence[Statement]) -> Statement:
     """One statement that adds the values of all statements in ``group``; guards become selects."""
     first = group[0]
-    steps = recurrence_of(first.tensor)
+    steps = step_axes(first.tensor)
     axes = tuple(
-        v if steps is not None and v is steps.axis else v.ranging(0, n)
+        v if v in steps else v.ranging(0, n)
         for v, n in zip(first.domain.axes, first.tensor.shape, strict=True)
     )
     total: Expr | None = None

@@ -53,12 +53,11 @@ from iverson.te.ir.nodes import (
     For,
     If,
     Program,
-    Recurrence,
     Statement,
     Walk,
     program_of,
     recurrence_of,
-    unit_of,
+    step_axes,
 )
 from iverson.te.ir.ragged_axes import bounds_in, check_bounds, is_ragged
 from iverson.te.language.injectivity import is_injective
@@ -120,9 +119,8 @@ def _stepped(s: Statement) -> Statement:
     if s.walk is not None:
         return s
     s = replace(s, write=_only_choice(s))
-    steps = unit_of(s.tensor)
-    assert isinstance(steps, Recurrence)
-    first = _own_axes_first(s) if any(w is steps.axis for w in s.write) else None
+    steps = step_axes(s.tensor)
+    first = _own_axes_first(s) if all(any(w is v for w in s.write) for v in steps) else None
     strategy = "scatter" if first is None else "gather"
     result = replace(where_they_hold(first or s), strategy=strategy, reason=BY_STEP)
     constraints = None if is_ragged(s) else constraints_in(result.domain)
@@ -131,7 +129,7 @@ def _stepped(s: Statement) -> Statement:
     if is_symbolic(result):
         sparse = filling(result.domain) * MOST < 1
         return replace(result, reason=f"{BY_STEP}; its own box, as sizes are not bound") if sparse else result
-    walk = walk_of_step(result.domain.axes, steps.axis, constraints)
+    walk = walk_of_step(result.domain.axes, steps, constraints)
     if walk is None or not is_exact(walk, owned(result, strategy)):
         return result
     return replace(result, walk=walk)

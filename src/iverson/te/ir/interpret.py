@@ -46,6 +46,7 @@ from iverson.te.ir.nodes import (
     Recurrence,
     Statement,
     Walk,
+    inner_recurrence,
     recurrence_of,
     walk_mapped,
 )
@@ -172,21 +173,34 @@ def points_within(
 def run_steps(recurrence: Recurrence, statements: Sequence[Statement], values: Values) -> list[Visits]:
     """Run the statements of a recurrence, all at one step and then at the next; return their visits."""
     records = [Visits(s) for s in statements]
-    steps = range(_constant(recurrence.axis.lo), _constant(recurrence.axis.hi))
     for s in statements:
         _start(s.tensor, s.combine, values)
+    _run_steps(recurrence, list(zip(statements, records, strict=True)), values)
+    return records
+
+
+def _run_steps(recurrence: Recurrence, pairs: Sequence[tuple[Statement, Visits]], values: Values) -> None:
+    """Run the statements of a recurrence, each with the record of its visits, step by step."""
+    steps = range(_constant(recurrence.axis.lo), _constant(recurrence.axis.hi))
     for step in reversed(steps) if recurrence.reverse else steps:
         at = Var(recurrence.axis.name, step, step + 1)
-        for s, record in zip(statements, records, strict=True):
-            axes = tuple(at if v is recurrence.axis else v for v in s.domain.axes)
-            now = s.mapped(replacing({recurrence.axis: at}), axes)
-            if s.walk is not None:
-                now = replace(now, walk=walk_mapped(s.walk, replacing({recurrence.axis: index(step)})))
-            visits = run_statement(now, values)
-            record.points += visits.points
-            record.idle += visits.idle
-            record.inner += visits.inner
-    return records
+        now = [(_at_step(s, recurrence.axis, at, step), record) for s, record in pairs]
+        for inner, group in groupby(now, key=lambda pair: inner_recurrence(pair[0].tensor, recurrence)):
+            if inner is not None:
+                _run_steps(inner, list(group), values)
+                continue
+            for s, record in group:
+                visits = run_statement(s, values)
+                record.points += visits.points
+                record.idle += visits.idle
+                record.inner += visits.inner
+
+
+def _at_step(s: Statement, axis: Var, at: Var, step: int) -> Statement:
+    """The statement at one step: ``at`` has its only value, in place of ``axis``."""
+    axes = tuple(at if v is axis else v for v in s.domain.axes)
+    now = s.mapped(replacing({axis: at}), axes)
+    return now if s.walk is None else replace(now, walk=walk_mapped(s.walk, replacing({axis: index(step)})))
 
 
 def _points(statement: Statement, record: Visits, values: Values) -> dict[Var, Array]:

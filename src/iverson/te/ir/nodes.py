@@ -30,7 +30,7 @@ Grammar
                   out[write(p)] (combine)= body(p)  for p in domain, in any order
     combine   ::= assign | sum | prod | max | min | argmax | argmin
     program   ::= Program(inputs, statements, outputs)
-    recurrence ::= Recurrence(axis, reverse, members)   Computes that run together, a step at a time
+    recurrence ::= Recurrence(axis, reverse, members, outer)   Computes that run together, a step at a time
 
     walk      ::= tuple of For(var, lower, upper, step, body)   lower <= var < upper, by step
                          | If(condition, body)
@@ -46,10 +46,12 @@ Meaning
   most once; an entry that no point writes is 0.
 - The members of a Recurrence all have its ``axis`` in their statements' domains. Its meaning is a loop over
   the axis (downwards if ``reverse``): at each value, the statements of the members in order, each at the
-  points of its domain that have this value. So a statement may read what any member holds at earlier values,
-  and what members before its own hold at this one. The axis is an index of what they write (`step_index`):
-  but for ``totals``, which hold what all values so far gave them, and where data say which step,
-  ``s[before[t]]``: one whose turn was earlier where it is read, and is yet to come where it is added to.
+  points of its domain that have this value. Members of a recurrence inside of it (whose ``outer`` it is) are
+  a loop over that one's axis there: steps are in lexicographic order. So a statement may read what any
+  member holds at earlier values, and what members before its own hold at this one. The axis is an index of
+  what they write (`step_index`): but for ``totals``, which hold what all values so far gave them, and where
+  data say which step, ``s[before[t]]``: one whose turn was earlier where it is read, and is yet to come where
+  it is added to.
 - argmax and argmin keep the value of ``position`` (int64) at the best ``body``; of equal ones, the
   smallest position; a nan is better than every number. The output holds positions only.
 - A Reduce in an expression is computed for each point at which it is evaluated: it combines ``body`` over
@@ -176,16 +178,37 @@ class Compute(Tensor):
 class Recurrence:
     """An order for statements that read results of earlier steps; see "Meaning" above.
 
-    members : in the order in which they run at each value of ``axis``.
+    members : in the order in which they run at each value of ``axis``; those of a recurrence inside of this
+        one are neighbours.
     totals : those members that have no entry for each step.
+    outer : the recurrence of which each step runs this one as a whole, if any.
     """
 
-    __slots__ = ("axis", "members", "reverse", "totals")
+    __slots__ = ("axis", "members", "outer", "reverse", "totals")
 
-    def __init__(self, axis: Var, reverse: bool) -> None:
-        self.axis, self.reverse = axis, reverse
+    def __init__(self, axis: Var, reverse: bool, outer: Recurrence | None = None) -> None:
+        self.axis, self.reverse, self.outer = axis, reverse, outer
         self.members: tuple[Compute, ...] = ()
         self.totals: tuple[Compute, ...] = ()
+
+    @property
+    def loops(self) -> tuple[Recurrence, ...]:
+        """This recurrence after those around it, outermost first."""
+        return (self,) if self.outer is None else (*self.outer.loops, self)
+
+    def renewed(
+        self, *, backwards: bool = False, axis: Callable[[Var], Var] = lambda v: v
+    ) -> dict[Recurrence, Recurrence]:
+        """A new recurrence for this one and for each inside of it, without members yet.
+
+        backwards : True for the other direction. axis : the new axis of steps for an old one.
+        """
+        new: dict[Recurrence, Recurrence] = {}
+        for r in (self, *(r for t in self.members for r in loops_of(t))):
+            if r not in new:
+                outer = None if r.outer is None else new.get(r.outer)
+                new[r] = Recurrence(axis(r.axis), r.reverse is not backwards, outer)
+        return new
 
     def define(
         self, members: Mapping[Compute, Iterable[Statement]], totals: tuple[Compute, ...] = ()
@@ -194,6 +217,8 @@ class Recurrence:
         self.members, self.totals = tuple(members), totals
         for t, statements in members.items():
             t.define(statements)
+        for r in {r: None for t in members for r in loops_of(t) if r is not self}:
+            r.members = tuple([t for t in members if r in loops_of(t)])
 
 
 def unit_of(tensor: Tensor) -> Tensor | Recurrence:
@@ -202,8 +227,27 @@ def unit_of(tensor: Tensor) -> Tensor | Recurrence:
 
 
 def recurrence_of(tensor: Tensor | None) -> Recurrence | None:
-    """Recurrence of which a tensor is a member; None if there is none."""
-    return tensor.recurrence if isinstance(tensor, Compute) else None
+    """Recurrence of which a tensor is a member, the outermost of several; None if there is none."""
+    loops = loops_of(tensor)
+    return loops[0] if loops else None
+
+
+def loops_of(tensor: Tensor | None) -> tuple[Recurrence, ...]:
+    """Recurrences of which a tensor is a member, outermost first."""
+    recurrence = tensor.recurrence if isinstance(tensor, Compute) else None
+    return () if recurrence is None else recurrence.loops
+
+
+def inner_recurrence(tensor: Tensor, recurrence: Recurrence) -> Recurrence | None:
+    """Recurrence just inside of ``recurrence`` that has the tensor as a member; None if there is none."""
+    loops = loops_of(tensor)
+    place = loops.index(recurrence) + 1
+    return loops[place] if place < len(loops) else None
+
+
+def step_axes(tensor: Tensor | None) -> tuple[Var, ...]:
+    """Axes of steps of the recurrences of which a tensor is a member, outermost first."""
+    return tuple([r.axis for r in loops_of(tensor)])
 
 
 def computes_of(unit: Tensor | Recurrence) -> tuple[Compute, ...]:
@@ -213,12 +257,13 @@ def computes_of(unit: Tensor | Recurrence) -> tuple[Compute, ...]:
     return (unit,) if isinstance(unit, Compute) else ()
 
 
-def step_index(member: Tensor) -> int | None:
-    """Position, among the indices of a member's write, of the step; None for totals, which have no steps."""
-    assert isinstance(member, Compute)
-    assert member.recurrence is not None
-    axis = member.recurrence.axis
-    if member in member.recurrence.totals:
+def step_index(member: Compute, recurrence: Recurrence) -> int | None:
+    """Position, among the indices of a member's write, of the step of one of the recurrences around it.
+
+    It is None for totals, which have no steps.
+    """
+    axis = recurrence.axis
+    if member in recurrence.totals:
         return None
     places = [(k, w) for s in member.statements for k, w in enumerate(s.write)]
     positions = [k for k, w in places if w is axis] or [k for k, w in places if reads_of([w])]
@@ -428,8 +473,7 @@ def _structural_key(program: Program) -> str:
     for t in (*program.inputs, *program.outputs):
         emit("io", tensor(t))
     for s in program.statements:
-        r = recurrence_of(s.tensor)
-        steps = () if r is None else (number(r), r.reverse, expression((r.axis,)))
+        steps = [x for r in loops_of(s.tensor) for x in (number(r), str(r.reverse), *expression((r.axis,)))]
         emit(tensor(s.tensor), s.combine, s.strategy, expression(s.domain.axes), len(s.write), *steps)
         emit(len(s.domain.where), expression(s.roots))
         walk(s.walk or ())
@@ -451,20 +495,21 @@ def units_below(outputs: Iterable[Tensor]) -> list[Tensor | Recurrence]:
 
 def rebuilt(
     recurrence: Recurrence,
-    axis: Var,
+    axis: Callable[[Var], Var],
     shape: Callable[[Tensor], tuple[Extent, ...]],
     new_tensors: MutableMapping[Tensor, Tensor],
     statement: Callable[[Statement], Statement],
 ) -> None:
-    """Add to ``new_tensors`` members of a new recurrence, over another axis, for those of ``recurrence``.
+    """Add to ``new_tensors`` members of a new recurrence for those of ``recurrence``.
 
+    axis : the new axis of steps for an old one.
     shape : the new shape of a member.
     statement : the new form of a statement. It may use ``new_tensors``, which contains the new members.
     """
-    new = Recurrence(axis, recurrence.reverse)
-    members = {t: t.again(shape(t), (), new) for t in recurrence.members}
+    new = recurrence.renewed(axis=axis)
+    members = {t: t.again(shape(t), (), new[loops_of(t)[-1]]) for t in recurrence.members}
     new_tensors.update(dict[Tensor, Tensor](members.items()))
-    new.define(
+    new[recurrence].define(
         {members[t]: [statement(s) for s in t.statements] for t in recurrence.members},
         tuple([members[t] for t in recurrence.totals]),
     )

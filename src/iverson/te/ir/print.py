@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
 from textwrap import indent
 
 from iverson.core.errors import ArgumentTypeError, described
@@ -12,7 +11,17 @@ from iverson.expr.nodes import Expr
 from iverson.expr.print import text
 from iverson.te.ir.expressions import Tensor, Var, variables
 from iverson.te.ir.fresh_names import distinct
-from iverson.te.ir.nodes import For, If, Point, Program, Statement, Walk, recurrence_of
+from iverson.te.ir.nodes import (
+    For,
+    If,
+    Point,
+    Program,
+    Recurrence,
+    Statement,
+    Walk,
+    loops_of,
+    step_axes,
+)
 from iverson.te.ir.ragged_axes import bounds_in
 
 
@@ -37,13 +46,16 @@ def program_text(program: Program) -> str:
     lines = [f"input {signature(t)}" for t in program.inputs]
     lines += [f"temporary {signature(t)}" for t in program.temporaries]
     lines += [f"output {signature(t)}" for t in program.outputs]
-    for recurrence, group in groupby(program.statements, key=lambda s: recurrence_of(s.tensor)):
-        if recurrence is not None:
-            axis, order = recurrence.axis, ", downwards" if recurrence.reverse else ""
-            lines.append(f"for {axis.name} in {axis.lo}:{axis.hi}, step by step{order}:")
-        lines += [
-            statement_text(s) if recurrence is None else indent(statement_text(s), "    ") for s in group
-        ]
+    around: tuple[Recurrence, ...] = ()
+    for s in program.statements:
+        loops = loops_of(s.tensor)
+        for depth, r in enumerate(loops):
+            if around[: depth + 1] != loops[: depth + 1]:
+                order = ", downwards" if r.reverse else ""
+                head = f"for {r.axis.name} in {r.axis.lo}:{r.axis.hi}, step by step{order}:"
+                lines.append(indent(head, "    " * depth))
+        around = loops
+        lines.append(indent(statement_text(s), "    " * len(loops)))
     return "\n".join(lines)
 
 
@@ -57,8 +69,8 @@ def statement_text(statement: Statement) -> str:
     names = names_of(statement)
     if statement.walk is not None:
         return "\n".join(_walk_lines(statement.walk, statement, names))
-    recurrence = recurrence_of(statement.tensor)
-    axes = [v for v in statement.domain.axes if recurrence is None or v is not recurrence.axis]
+    steps = step_axes(statement.tensor)
+    axes = [v for v in statement.domain.axes if v not in steps]
     bounds, where = bounds_in(statement.domain)
     lines = []
     for depth, v in enumerate(axes):

@@ -34,7 +34,9 @@ from iverson.te.ir.nodes import (
     Program,
     Statement,
     Walk,
+    loops_of,
     recurrence_of,
+    step_axes,
     step_index,
 )
 from iverson.te.ir.ragged_axes import check_bounds
@@ -100,31 +102,43 @@ def check_step(s: Statement) -> None:
 
     Steps that data determine, and totals, which have no steps, are not checked (`nodes`, "Meaning").
     """
-    recurrence = recurrence_of(s.tensor)
-    if recurrence is None:
-        return
-    axis, members = recurrence.axis, recurrence.members
-    index = step_index(s.tensor)
-    ahead = index is not None and depends_on_data([s.write[index]])
-    writes_own_step = index is None or s.write[index] is axis or ahead
-    if axis not in set(s.domain.axes) or not writes_own_step:
-        _fail(s, f"a write at {s.write}", f"{axis.name} as index {index}")
+    ahead = False
+    for r in loops_of(s.tensor):
+        index = step_index(s.tensor, r)
+        by_data = index is not None and depends_on_data([s.write[index]])
+        writes_own_step = index is None or s.write[index] is r.axis or by_data
+        if r.axis not in set(s.domain.axes) or not writes_own_step:
+            _fail(s, f"a write at {s.write}", f"{r.axis.name} as index {index}")
+        ahead = ahead or by_data
     for node in postorder(s.roots):
-        if isinstance(node, Read) and isinstance(node.tensor, Compute) and node.tensor in members:
-            place = step_index(node.tensor)
-            if place is None or depends_on_data([node.indices[place]]):
-                continue
-            ago = affine_of(axis) - affine_of(node.indices[place])
-            before = -ago.const if recurrence.reverse else ago.const
-            order = members.index(node.tensor) < members.index(s.tensor) + ahead
-            if ago.terms or before < 0 or (before == 0 and not order):
-                _fail(s, f"a read of {text(node)}", "what an earlier step or member made")
+        member = node.tensor if isinstance(node, Read) and _in_one(s.tensor, node.tensor) else None
+        if isinstance(node, Read) and isinstance(member, Compute) and not _is_earlier(node, member, s, ahead):
+            _fail(s, f"a read of {text(node)}", "what an earlier step or member made")
+
+
+def _is_earlier(entry: Read, tensor: Compute, s: Statement, ahead: bool) -> bool:
+    """True unless ``entry`` certainly reads a later step of ``tensor`` than the one at which ``s`` runs.
+
+    ahead : True if the statement writes to entries of later steps.
+    """
+    loops = [r for r in loops_of(tensor) if r in loops_of(s.tensor)]
+    for r in loops:
+        place = step_index(tensor, r)
+        if place is None or depends_on_data([entry.indices[place]]):
+            return True
+        ago = affine_of(r.axis) - affine_of(entry.indices[place])
+        before = -ago.const if r.reverse else ago.const
+        if ago.terms or before < 0:
+            return False
+        if before > 0:
+            return True
+    members = loops[0].members
+    return members.index(tensor) < members.index(s.tensor) + ahead
 
 
 def check_walk(s: Statement, walk: tuple[Walk, ...]) -> None:
     """A statement's walk: variables inside their loops, a value for each axis at every point."""
-    recurrence = recurrence_of(s.out)
-    around = frozenset[Var]() if recurrence is None else frozenset([recurrence.axis])
+    around = frozenset(step_axes(s.out))
     pending: list[tuple[Walk, frozenset[Var]]] = [(item, around) for item in walk]
     while pending:
         item, bound = pending.pop()
@@ -239,7 +253,8 @@ def inside(e: Expr, n: Extent, guards: Iterable[Expr]) -> bool:
         low, high = bounds_under(form, constraints)
         return low >= 0 and high < n
     room = affine_of(n) - form
-    return bounds_under(form, constraints)[0] >= 0 and _room(room, constraints) > 0
+    most = max(bounds_under(room, constraints)[0], _room(room, constraints))
+    return bounds_under(form, constraints)[0] >= 0 and most > 0
 
 
 def _room(form: Affine, constraints: list[Constraint]) -> float:

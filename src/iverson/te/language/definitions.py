@@ -481,6 +481,9 @@ def _rebuilt(
         value = substitute([n], values)[0] if isinstance(n, Expr) else n
         return int(value.value) if isinstance(value, Const) else value
 
+    def steps(v: Var) -> Var:
+        return axes.setdefault(v, Var(v.name, 0, known(v.hi)))
+
     def bound(s: Statement) -> Statement:
         for v in s.scope:
             if v not in axes:
@@ -492,8 +495,7 @@ def _rebuilt(
         if any(t in replacements for t in tensors_in([unit])):
             continue
         if isinstance(unit, Recurrence):
-            axis = axes.setdefault(unit.axis, Var(unit.axis.name, 0, known(unit.axis.hi)))
-            rebuilt(unit, axis, lambda t: tuple(map(known, t.shape)), new_tensors, bound)
+            rebuilt(unit, steps, lambda t: tuple(map(known, t.shape)), new_tensors, bound)
             continue
         shape = tuple(known(n) for n in unit.shape)
         if not isinstance(unit, Compute):

@@ -5,6 +5,7 @@ cycle.
 
 - `statement_lowering`: `lower`, from statements to steps over buffers.
 - `box_products`: products over a part of their box, as products of boxes and loops outside of these.
+- `ring_buffers`: memory for the last steps of a recurrence, where earlier ones are not read.
 - `recurrence_nests`: recurrences as loop nests.
 - `lowered_program`: the steps of a lowered program, and their execution on arrays.
 - `native_call`: all steps of a program as one native call.

@@ -193,7 +193,7 @@ class _Making:
         for unit in units_below(outputs):
             members = [t for t in computes_of(unit) if t in self.blocks.along or t in self.blocks.totals]
             if members and isinstance(unit, Recurrence):
-                rebuilt(unit, unit.axis, self._shape, self.made, self._statement)
+                rebuilt(unit, lambda v: v, self._shape, self.made, self._statement)
             elif members:
                 self.made[members[0]] = members[0].again(
                     self._shape(members[0]), map(self._statement, members[0].statements)

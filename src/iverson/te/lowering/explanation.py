@@ -16,7 +16,7 @@ from iverson.te.elimination.step_walks import over_steps
 from iverson.te.elimination.zero_elimination import eliminate, is_symbolic, owned
 from iverson.te.ir.expressions import Tensor, extent
 from iverson.te.ir.fresh_names import meaning
-from iverson.te.ir.nodes import Program, Statement, recurrence_of
+from iverson.te.ir.nodes import Program, Statement, step_axes
 from iverson.te.ir.print import domain_text, statement_text
 from iverson.te.ir.ragged_axes import is_ragged
 from iverson.te.ir.source_site import Constant
@@ -147,8 +147,7 @@ def counts(statement: Statement) -> Count:
         return Count(None, None)
     total = domain_size(statement.domain)
     if statement.walk is not None:
-        steps = recurrence_of(statement.tensor)
-        walk = statement.walk if steps is None else over_steps(statement.walk, steps.axis)
+        walk = over_steps(statement.walk, step_axes(statement.tensor))
         return Count(walk_size(walk, owned(statement, statement.strategy)), total)
     box = [n for v in statement.domain.axes if isinstance(n := extent(v), int)]
     return Count(prod(box) if len(box) == len(statement.domain.axes) else None, total)

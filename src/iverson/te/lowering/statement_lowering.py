@@ -21,18 +21,18 @@ from iverson.codegen.nests.task import Task
 from iverson.codegen.schedule import blas_contraction
 from iverson.codegen.schedule.axis_collapsing import flattened
 from iverson.codegen.schedule.epilogues import finished
-from iverson.codegen.schedule.loop_fusion import fuse, without
+from iverson.codegen.schedule.loop_fusion import fuse, shapes_in, without
 from iverson.codegen.schedule.row_tiling import by_rows, with_rows
 from iverson.core.python import locks
 from iverson.expr.nodes import subexpressions
-from iverson.te.elimination.extremum_positions import covers_all, together
+from iverson.te.elimination.extremum_positions import covers_all, starts_whole, together
 from iverson.te.elimination.guarded_boxes import as_box, merged, whole_first
 from iverson.te.elimination.nest_translation import Sizes, buffer_for, compiles, phases_of, task_of
 from iverson.te.ir import interpret
 from iverson.te.ir.expressions import Tensor
 from iverson.te.ir.half_rounding import in_single
 from iverson.te.ir.index_arithmetic import same_extent
-from iverson.te.ir.nodes import Program, Recurrence, Statement, recurrence_of
+from iverson.te.ir.nodes import Program, Recurrence, Statement, recurrence_of, step_axes
 from iverson.te.ir.ragged_axes import is_ragged
 from iverson.te.lowering.box_products import BoxProducts, in_boxes, without_conditions
 from iverson.te.lowering.lowered_program import (
@@ -47,6 +47,7 @@ from iverson.te.lowering.lowered_program import (
 )
 from iverson.te.lowering.recurrence_nests import phase_of, starts_whole
 from iverson.te.rewrites.formulas import with_formulas
+from iverson.te.lowering.ring_buffers import rings
 from iverson.te.rewrites.inlining import accumulated, inline, made_in_place
 
 if TYPE_CHECKING:
@@ -126,7 +127,12 @@ class _Lowering:
         self.buffers: dict[Tensor, Buffer] = {}
         for t in (*program.inputs, *program.outputs):
             self._buffer(t)
-        self.buffers |= {t: _also(t, self.buffers[output]) for t, output in self.is_output.items()}
+        self.buffers |= {t: _also(t, self._buffer(output)) for t, output in self.is_output.items()}
+        self.rings = rings(self.statements, {*program.outputs, *self.is_output, *self.is_output.values()})
+        for t, ring in self.rings.items():
+            buffer = buffer_for(t, len(self.buffers), self.sizes)
+            shape = tuple(ring.length if k == ring.place else n for k, n in enumerate(buffer.shape))
+            self.buffers[t] = replace(buffer, shape=shape, turns=buffer.shape[ring.place])
         if alone:
             self._share()
         self.steps: list[Step] = []
@@ -291,19 +297,26 @@ class _Lowering:
         """Add a phase with the loop over the steps; what does not compile is left to the interpreter."""
         native = all(map(compiles, statements))
         first = {s.tensor: s for s in reversed(statements)}
-        parts = {s.tensor for s in statements if all(w is not recurrence.axis for w in s.write)}
+        parts = {s.tensor for s in statements if not {*step_axes(s.tensor)} <= {*s.write}}
         parts.update(recurrence.totals)
         fresh = {t for t, s in first.items() if native and t not in parts and starts_whole(s)}
-        incomplete = [t for t in first if t not in fresh]
-        if incomplete or not native:
-            self._flush()
-        for t in incomplete:
-            self.steps.append(Fill(self.buffers[t].name, interpret.start(first[t].combine, t.dtype), t.name))
+        for t, s in first.items():
+            if t not in fresh and t not in self.is_output.values():
+                self._fill(s)
         if native:
-            self.phases.append(phase_of(recurrence, statements, self.buffers, self.sizes, fresh))
+            phase = phase_of(recurrence, statements, self.buffers, self.sizes, fresh, self.rings)
+            self.phases.append(phase)
             self.whole = None
         else:
+            self._flush()
             self.steps.append(Interpreted(statements))
+
+    def _fill(self, s: Statement) -> None:
+        """Add the step that fills a tensor before its first statement: before the phases, if it may be."""
+        out = self.buffers[s.tensor]
+        if any(out.name in shapes_in(phase) for phase in self.phases):
+            self._flush()
+        self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype), out.label))
 
     def _statement(self, s: Statement, fresh: bool) -> None:
         """Add the steps or phases of one statement.
@@ -321,12 +334,12 @@ class _Lowering:
             self.steps += boxes.products
             return
         covers = fresh and covers_all(s)
+        s = self.rings.statement(s)
         task = task_of(s, self.buffers, covers, self.sizes) if compiles(s) else None
         if task is not None and s.tensor in self.extrema:
             task = replace(task, best=self.buffers[self.extrema[s.tensor]])
         if fresh and not covers:
-            self._flush()
-            self.steps.append(Fill(out.name, interpret.start(s.combine, s.tensor.dtype), out.label))
+            self._fill(s)
         if task is None:
             self._flush()
             if covers:

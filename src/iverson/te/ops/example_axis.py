@@ -33,7 +33,7 @@ def over_examples(
         if isinstance(unit, Recurrence):
             rebuilt(
                 unit,
-                unit.axis,
+                lambda v: v,
                 lambda t: (size, *t.shape),
                 batched,
                 lambda s: _over(s, Var("e", 0, size), batched),

@@ -45,9 +45,11 @@ def of_selection(
 
 def _add(unit: Tensor | Recurrence, members: Sequence[Compute], pairs: _Made) -> None:
     """Add to ``pairs`` those of a unit's tensors; steps of a recurrence read counts of earlier steps."""
-    steps = Recurrence(unit.axis, unit.reverse) if isinstance(unit, Recurrence) else None
-    values = {t: Compute(t.shape, t.dtype, t.name, (), steps) for t in members}
-    counts = {t: Compute(t.shape, dtypes.int64, part(t, "held"), (), steps) for t in members}
+    new = unit.renewed() if isinstance(unit, Recurrence) else {}
+    steps = new[unit] if isinstance(unit, Recurrence) else None
+    inside = {t: new[t.recurrence] if t.recurrence is not None else None for t in members}
+    values = {t: Compute(t.shape, t.dtype, t.name, (), inside[t]) for t in members}
+    counts = {t: Compute(t.shape, dtypes.int64, part(t, "held"), (), inside[t]) for t in members}
     if steps is not None:
         pairs.update({t: (values[t], counts[t]) for t in members})
     defined = {}

@@ -136,19 +136,22 @@ def made_in_place(
 ) -> tuple[tuple[Statement, ...], dict[Tensor, Tensor]]:
     """Statements without copies of a stage into an output, and a map from each such stage to the output.
 
-    ``T[...] += f; O[i] = T[i]  ->  T[...] += f`` in the memory of O.
+    ``T[...] += f; O[i] = T[i]  ->  T[...] += f`` in the memory of O. So are stages that steps of a recurrence
+    add to a total: ``T[...] += f; for t: S[t] += T[t]; S[p[t]] += g``, as all terms of an entry are added
+    before its step.
     """
     output_of: dict[Tensor, Tensor] = {}
     counts = Counter(s.tensor for s in statements)
     result = []
     for s in statements:
-        alone = counts[s.tensor] == 1 and s.tensor in outputs
         stage = s.body.tensor if isinstance(s.body, Read) and same(s.body.indices, s.write) else None
         fits = stage in counts and stage not in outputs and stage not in output_of
-        if stage is not None and alone and fits and is_whole(s) and _of_one_shape(stage, s.tensor):
-            output_of[stage] = s.tensor
-        else:
-            result.append(s)
+        if stage is not None and fits and _of_one_shape(stage, s.tensor):
+            alone = counts[s.tensor] == 1 and s.tensor in outputs and is_whole(s)
+            if alone or (_adds_whole(s) and [s] == [r for r in statements if _reads(r, stage)]):
+                output_of[stage] = s.tensor
+                continue
+        result.append(s)
     return tuple(result), output_of
 
 
@@ -179,6 +182,14 @@ def is_whole(s: Statement) -> bool:
     return plain and s.body.dtype == s.tensor.dtype and full and box and recurrence_of(s.tensor) is None
 
 
+def _adds_whole(s: Statement) -> bool:
+    """True if a recurrence's statement adds a function of its indices to each entry of a tensor of sums."""
+    axes = s.domain.axes
+    full = len(s.write) == len(axes) and all(w is v for w, v in zip(s.write, axes, strict=True))
+    box = full and all(is_range(v, n) for v, n in zip(axes, s.tensor.shape, strict=True))
+    return box and s.combine == "sum" and not s.domain.where and recurrence_of(s.tensor) is not None
+
+
 def makes_all(s: Statement) -> bool:
     """True if a statement adds up a full box, without conditions, for each entry of its tensor."""
     output_axes = s.domain.axes[: len(s.write)]
@@ -193,7 +204,7 @@ def _counted(stage: Statement, readers: Sequence[Statement]) -> Choice:
     work = _work(stage.body)
     if isinstance(stage.body, Read):
         return Choice(True, "a copy")
-    if any(map(_is_product, readers)):
+    if any(map(is_product, readers)):
         return Choice(False, "a factor of a product of matrices")
     is_shared = len(readers) > 1
     if work * len(readers) > MOST or (is_shared and is_dear(stage.body)):
@@ -214,7 +225,7 @@ def _entries(read: Read, reader: Statement) -> int:
     return prod(typical(extent(v)) for v in reader.domain.axes if v in index_variables)
 
 
-def _is_product(s: Statement) -> bool:
+def is_product(s: Statement) -> bool:
     """True if a statement is a large product of stored matrices, for which there is faster code."""
     if s.combine != "sum" or s.domain.where or not isinstance(s.body, Apply) or s.body.name != "multiply":
         return False
