@@ -24,7 +24,7 @@ from iverson.te.ir.index_arithmetic import affine_of, constraints_of, depends_on
 from iverson.te.ir.nodes import Compute, Recurrence, Statement, computes_of, loops_of, step_axes, unit_of
 from iverson.te.ir.source_site import operation
 from iverson.te.ir.verify import inside as provably_inside
-from iverson.te.language.nonlinear_reductions import has_tree, linear_statements
+from iverson.te.language.nonlinear_reductions import linear_statements
 
 #: The value of a state before its first step: one for all, a tensor, or a function of indices.
 Before: TypeAlias = "Tensor | Expr | Callable[..., ExprLike]"
@@ -148,9 +148,9 @@ def _outside(computes: Sequence[Compute]) -> list[Tensor]:
 
 
 def _statements(t: Compute) -> tuple[Statement, ...]:
-    """Statements of a definition; a product is a tree, if possible, because derivatives require that."""
+    """Statements of a definition; a product is in the form that differentiates, if it has derivatives."""
     products = any(s.combine == "prod" for s in t.statements)
-    return linear_statements(t) if products and has_tree(t) else t.statements
+    return linear_statements(t) or t.statements if products else t.statements
 
 
 class _Members:

@@ -45,9 +45,9 @@ from iverson.te.lowering.lowered_program import (
     task_at,
     touched_by,
 )
-from iverson.te.lowering.recurrence_nests import phase_of, starts_whole
-from iverson.te.rewrites.formulas import with_formulas
+from iverson.te.lowering.recurrence_nests import phase_of
 from iverson.te.lowering.ring_buffers import rings
+from iverson.te.rewrites.formulas import with_formulas
 from iverson.te.rewrites.inlining import accumulated, inline, made_in_place
 
 if TYPE_CHECKING:
