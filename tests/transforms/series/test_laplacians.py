@@ -11,7 +11,6 @@ import pytest
 import iverson as iv
 from iverson.core.counting import work
 from iverson.ops import TABLE
-from iverson.transforms.series.interpolation import compositions, directions_of, weights_of
 from tests.conformance.product import EXHAUSTIVE, SEED
 from tests.graph.programs import calls_of, entries, random_program
 from tests.transforms.series.nested import floating
@@ -169,6 +168,11 @@ def test_biharmonic(d):
         assert float(g(x)) == pytest.approx(exact, rel=1e-9)
 
 
+def compositions(total, parts):
+    """All multi-indices of an order, for so many variables."""
+    return [i for i in itertools.product(range(total + 1), repeat=parts) if sum(i) == total]
+
+
 def polynomial(x):
     return x[0] ** 4 * x[1] ** 3 * x[2] ** 2 + x[0] * x[1] * x[2] - x[1] ** 5
 
@@ -202,21 +206,6 @@ def test_sums_of_terms():
     f = lambda x: {"y": iv.sin(x[0]) * x[1:]}
     found = iv.differential_operator(f, {(3, 0, 0): 1.0, (0, 1, 0): 1.0})(iv.asarray(x))["y"]
     np.testing.assert_allclose(found.numpy(), -np.cos(0.7) * x[1:] + np.sin(0.7) * np.array([1, 0]))
-
-
-def test_directions_of_a_laplacian_are_the_coordinates():
-    assert directions_of({(2, 0): 1.0, (0, 2): 3.0}) == {(1, 0): 1.0, (0, 1): 3.0}
-    assert len(weights_of((2, 2))) <= 5
-
-
-@pytest.mark.parametrize("index", [(1,), (4,), (1, 1), (3, 1), (2, 1, 1), (1, 1, 1, 1)])
-def test_weights_interpolate(index):
-    """The derivative of x^b at 0 of order k along v is k! v^b: the weighted sum is a! for b = a, else 0."""
-    order = sum(index)
-    for b in compositions(order, len(index)):
-        found = sum(w * math.prod(n**k for n, k in zip(v, b, strict=True)) for v, w in weights_of(index))
-        expected = math.prod(map(math.factorial, index)) if b == index else 0
-        assert found * math.factorial(order) == expected
 
 
 ONE = iv.ones(2)
