@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 from weakref import ref
 
+import numpy as np
+
 from iverson.autograd import forward
 from iverson.autograd.accumulate import added
 from iverson.autograd.functions.function import Function
@@ -516,6 +518,8 @@ class SeriesLevel(Level):
         replaced = pushforward_of(op.name) in overrides()
         if groups is not None and not replaced:
             terms: Terms = Product(self, op, args, params, groups, results, top).terms
+        elif self.directions is not None and len(varying) == 1 and op.entry_map.elementwise and not replaced:
+            terms = self._composed(op, args, params, varying[0])
         else:
             by_rule = None if replaced else self._by_taylor(op, args, params, results, top)
             terms = self._derived(op, args, params, varying, results) if by_rule is None else by_rule
@@ -581,6 +585,40 @@ class SeriesLevel(Level):
                     raise AssertionError(op.name)
                 return self._first_terms(op, args, params)
             return c if op.multiple else (c,)
+
+        return terms
+
+    def _composed(self, op: Op, args: Sequence[Argument], params: Keywords, varying: int) -> Terms:
+        """The coefficients of an elementwise function f of one series x: the sum of f_m (x - x_0)^m.
+
+        Its own coefficients f_m at x_0 are alike for all directions.
+        """
+        x = args[varying]
+        multiply = TABLE["multiply"]
+        own: list[Coefficient] = []
+        powers: list[Series] = []
+
+        def start() -> None:
+            with SeriesLevel(self.order, self.name) as level:
+                first = _first(x)
+                slope = make_handle(np.broadcast_to(np.ones((), x.dtype), x.shape))
+                operands = [_first(a) if type(a) is Series else a for a in args]
+                operands[varying] = level.handle([first, slope, *(None,) * (self.order - 1)])
+                own.extend(level.coefficients_of(bind(op, tuple(operands), params)))
+            difference = Series(self, x.shape, x.dtype, None, x.top)
+            difference._call = Call((difference,), lambda k: (x.coefficient(k) if k else None,))
+            powers.append(difference)
+            with self.lazily(), self.innermost():
+                while len(powers) < self.order:
+                    powers.append(self.bind(multiply, (powers[-1], difference), {}))
+
+        def terms(k: int) -> Sequence[Coefficient]:
+            if not own:
+                start()
+            if k == 0:
+                return (own[0],)
+            pairs = [(own[m], powers[m - 1].coefficient(k)) for m in range(1, k + 1) if own[m] is not None]
+            return (total([F.multiply(f, p) for f, p in pairs if p is not None]),)
 
         return terms
 
