@@ -173,6 +173,79 @@ def compositions(total, parts):
     return [i for i in itertools.product(range(total + 1), repeat=parts) if sum(i) == total]
 
 
+def twice(f):
+    """The Laplacian of the Laplacian."""
+    return lambda x: iv.laplacian(lambda x: iv.laplacian(f)(x)[1])(x)[1]
+
+
+@pytest.mark.parametrize("d", [2, 3, 8])
+def test_a_layer_of_a_biharmonic_takes_as_many_rows_as_it_carries_numbers(d):
+    """The value, the gradient, the Hessian, the gradient of the Laplacian and the result, once each."""
+    weights = layers(d)
+    with work.counting() as counted:
+        iv.biharmonic(network(weights))(iv.ones(d))
+    rows = 1 + d + d * (d + 1) // 2 + d + 1
+    assert counted.multiply_adds == (d + 1) * d * 8 + 2 * rows * 64
+    assert counted.calls["matmul"] == 3
+    with work.counting() as nested:
+        twice(network(weights))(iv.ones(d))
+    assert counted.multiply_adds <= 0.7 * nested.multiply_adds
+
+
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n != "in place"])
+def test_biharmonics(name):
+    """Of each kind of function: control flow, custom Functions, solves, kinks."""
+    f, x = FUNCTIONS[name], point()
+    for a, b in zip(floating(iv.biharmonic(f)(x)), floating(twice(f)(x)), strict=True):
+        expected = entries(b)
+        np.testing.assert_allclose(
+            entries(a), expected, rtol=1e-7, atol=1e-8 * np.max(np.abs(expected), initial=1), equal_nan=True
+        )
+
+
+@pytest.mark.parametrize("name", NAMES[:: 1 if EXHAUSTIVE else 5])
+def test_third_derivatives_of_ops(name):
+    """d3/dx0^2 dx1 + 2 d3/dx1^3 of one sample, against derivatives one after the other."""
+    calls = [c for c in calls_of(name) if c.args and c.args[0].size > 1]
+    for call in [c for c in calls if all(a.dtype.kind == "f" for a in c.args)][:1]:
+        x, *others = map(iv.asarray, call.args)
+
+        def f(x, call=call, others=others):
+            return floating(call.function(x, *others))
+
+        index, cube = ([2, 1], [0, 3])
+        found = iv.differential_operator(
+            f, {(*index, *(0,) * (x.size - 2)): 1.0, (*cube, *(0,) * (x.size - 2)): 2.0}
+        )(x)
+
+        def along(f, i, order, x=x):
+            unit = np.zeros(x.size, x.dtype)
+            unit[i] = 1
+            return lambda x: iv.derivatives(f, order, direction=iv.asarray(unit.reshape(x.shape)))(x)[order]
+
+        first, second = along(along(f, 0, 2), 1, 1)(x), along(f, 1, 3)(x)
+        for a, b, c in zip(found, first, second, strict=True):
+            expected = entries(b) + 2 * entries(c)
+            atol = 1e-6 * np.max(np.abs(expected), initial=0) + 1e-10
+            np.testing.assert_allclose(entries(a), expected, rtol=1e-6, atol=atol, equal_nan=True)
+
+
+def test_operators_nest_and_are_differentiated():
+    weights, x = layers(3), iv.asarray([0.3, -0.2, 0.5])
+    loss = lambda *ws: iv.biharmonic(network(ws))(x)
+    exact = iv.grad(lambda *ws: twice(network(ws))(x), (0, 1, 2))(*weights)
+    for f in (iv.grad(loss, (0, 1, 2)), iv.jit(iv.grad(loss, (0, 1, 2))), iv.grad(iv.jit(loss), (0, 1, 2))):
+        for a, b in zip(f(*weights), exact, strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-8, atol=1e-11)
+    f = network(weights)
+    third = iv.laplacian(iv.biharmonic(f))(x)[1]
+    for g in (iv.biharmonic(lambda x: iv.laplacian(f)(x)[1]), iv.jit(iv.laplacian(iv.biharmonic(f)))):
+        out = g(x)
+        assert float(out[1] if isinstance(out, tuple) else out) == pytest.approx(float(third), rel=1e-8)
+    mapped = iv.vmap(iv.biharmonic(f))(iv.stack([x, 2 * x]))
+    np.testing.assert_allclose(mapped.numpy(), [float(twice(f)(x)), float(twice(f)(2 * x))], rtol=1e-9)
+
+
 def polynomial(x):
     return x[0] ** 4 * x[1] ** 3 * x[2] ** 2 + x[0] * x[1] * x[2] - x[1] ** 5
 

@@ -31,7 +31,7 @@ class Coefficients(Protocol):
     def convolved(
         self, other: Coefficients, k: int, product: Binary, weight: Callable[[int], float] | None = None
     ) -> Any:
-        """The sum of product(self[j], other[k - j]) over j from 1 to k, each times weight(j); None for zero."""
+        """The sum of weight(j) product(self[j], other[k - j]) over j from 1 to k; None for zero."""
 
     def slope_power(self, k: int) -> Any:
         """Coefficient 1 to the power k, as a part of coefficient k."""

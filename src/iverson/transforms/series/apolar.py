@@ -1,12 +1,12 @@
-"""Apolar algebra of a differential operator: the part of a Taylor series that the operator's value depends on.
+"""Apolar algebra of a differential operator: the part of a Taylor series that the operator's value shows.
 
 Along x + v, coefficient k of a function is a homogeneous polynomial of degree k in v. An operator P(d) of
-order K reads the coefficient of order K alone, as a number <P, y_K>; of a polynomial b of lower degree k it can
-only see the numbers <P, b m> for the monomials m of degree K - k. So polynomials are added and multiplied
+order K reads the coefficient of order K alone, as a number <P, y_K>; of a polynomial b of lower degree k it
+can only see the numbers <P, b m> for the monomials m of degree K - k. So polynomials are added and multiplied
 modulo those that P annihilates (Macaulay's inverse systems). In degree k the dimension of this algebra is the
 rank of the catalecticant matrix <P, b m>: of a Laplacian in d variables 1, d, 1; of its square
-1, d, d (d + 1) / 2, d, 1. Nothing smaller determines <P, y_K> for all products (Iarrobino and Kanev, Power Sums,
-Gorenstein Algebras, and Determinantal Loci, 1999, chapter 1).
+1, d, d (d + 1) / 2, d, 1. Nothing smaller determines <P, y_K> for all products (Iarrobino and Kanev, Power
+Sums, Gorenstein Algebras, and Determinantal Loci, 1999, chapter 1).
 """
 
 from __future__ import annotations
@@ -88,21 +88,21 @@ class ApolarAlgebra:
                 for place, factor in coordinates.items():
                     rows[place][key] = rows[place].get(key, 0.0) + factor
         length = max(map(len, rows))
-        filled = [_filled(list(row.items()), length) for row in rows]
-        index = np.array([[parts for parts, _ in row] for row in filled], np.int64)
-        return np.moveaxis(index, -1, 0), np.array([[factor for _, factor in row] for row in filled])
+        sums = [_of_length(list(row.items()), length) for row in rows]
+        index = np.array([[parts for parts, _ in row] for row in sums], np.int64)
+        return np.moveaxis(index, -1, 0), np.array([[factor for _, factor in row] for row in sums])
 
     def _splits(self, monomial: Monomial, degrees: Sequence[int]) -> Iterator[Monomial]:
         """The ways to write a monomial as a product of basis elements: their places."""
-        degree, *others = degrees
+        degree, *factors = degrees
         for divisor, quotient in _divisors(monomial, degree):
             place = self._bases[degree].get(divisor)
             if place is None:
                 continue
-            if not others:
+            if not factors:
                 yield (place,)
                 continue
-            for parts in self._splits(quotient, others):
+            for parts in self._splits(quotient, factors):
                 yield (place, *parts)
 
 
@@ -112,11 +112,11 @@ def algebra_of(terms: tuple[Term, ...]) -> ApolarAlgebra:
     return ApolarAlgebra(terms)
 
 
-def _filled(terms: list[Term], length: int) -> list[Term]:
+def _of_length(terms: list[Term], length: int) -> list[Term]:
     """A sum of so many terms: the last one is divided into equal parts."""
-    *others, (parts, factor) = terms
-    count = length - len(others)
-    return [*others, *[(parts, factor / count)] * count]
+    *head, (parts, factor) = terms
+    count = length - len(head)
+    return [*head, *[(parts, factor / count)] * count]
 
 
 def _paired(monomial: Monomial, coefficient: float) -> float:
@@ -173,7 +173,7 @@ def _quotient(
 
 
 def _independent(rows: NDArray) -> tuple[NDArray, NDArray]:
-    """Independent rows of a matrix, and all of its rows as sums of these: rows = coordinates @ rows[pivots]."""
+    """Independent rows of a matrix, and all of its rows by these: rows = coordinates @ rows[pivots]."""
     (upper, pivots) = qr(rows.T, mode="r", pivoting=True)
     sizes = np.abs(np.diagonal(upper))
     rank = int(np.sum(sizes > _TINY * sizes[0]))

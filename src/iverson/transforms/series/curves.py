@@ -34,6 +34,8 @@ MOST_AXES = 6
 Operand: TypeAlias = Any
 #: Of a factor of a product: the positions of its operands in the call, and its degree in the direction.
 Factor: TypeAlias = tuple[Sequence[int], int]
+#: A call that is linear in each of some factors.
+Linear: TypeAlias = Callable[..., Any]
 
 
 class UncollapsibleError(GraphError):
@@ -87,7 +89,7 @@ class Directions:
 
     @property
     def key(self) -> Hashable:
-        """What tells the directions apart from others, where each has its curve."""
+        """Key of the directions, where each has its curve."""
         return self.single.size, None if self.weights is None else self.weights.tobytes()
 
     def anew(self) -> Directions:
@@ -98,10 +100,8 @@ class Directions:
         """The batch of the curves of a coefficient; None for the value."""
         return self.single if degree else None
 
-    def product(
-        self, order: int, call: Callable[..., Any], args: Sequence[Operand], factors: Sequence[Factor]
-    ) -> Any:
-        """The result of a call that is linear in each factor, summed if it is the first of the highest order."""
+    def product(self, order: int, call: Linear, args: Sequence[Operand], factors: Sequence[Factor]) -> Any:
+        """The result of a call that is linear in each factor, summed if it becomes of the highest order."""
         out = call(*args)
         degrees = [degree for _, degree in factors]
         if sum(degrees) != order or order in degrees:

@@ -1,9 +1,9 @@
 """Linear differential operators in one forward pass: Laplacians, and any with constant coefficients.
 
-Of second order, the curves x + t v of all directions v are carried together, from the value, which they share,
-up to the sum over the directions of coefficient 2: the value, the Jacobian and the Laplacian. This is the
-forward Laplacian (Li et al., arXiv 2307.08214), collapsed Taylor mode (Dangel et al., arXiv 2505.13644) of
-second order. Of other orders, coefficients are polynomials in the direction, as far as the operator sees them
+Of second order, the curves x + t v of all directions v are carried together, from the value, which they
+share, up to the sum over the directions of coefficient 2: the value, the Jacobian and the Laplacian. This is
+the forward Laplacian (Li et al., arXiv 2307.08214), collapsed Taylor mode (Dangel et al., arXiv 2505.13644)
+of second order. Of other orders, coefficients are polynomials in the direction, as far as the operator sees them
 (`iverson.transforms.series.apolar`).
 """
 
@@ -237,9 +237,10 @@ def laplacian(
 def biharmonic(function: Callable[P, R], argnums: Argnums = 0) -> Callable[P, R]:
     """A function that returns the Laplacian of the Laplacian of a function.
 
-    The sum of d4/dx_i^2 dx_j^2 over all i and j, by one forward pass. What is carried through the function is its
-    value, gradient and Hessian, the gradient of its Laplacian and the result: in a network of d inputs each
-    product has d (d + 1) / 2 + 2 d + 2 rows for each example. Parameters and errors are those of `laplacian`.
+    The sum of d4/dx_i^2 dx_j^2 over all i and j, by one forward pass. What is carried through the function is
+    its value, gradient and Hessian, the gradient of its Laplacian and the result: in a network of d inputs
+    each product has d (d + 1) / 2 + 2 d + 2 rows for each example. Parameters and errors are those of
+    `laplacian`.
 
     >>> import iverson as iv
     >>> biharmonic(lambda x: x[0]**4 + x[0]**2 * x[1]**2)(iv.asarray([1.0, 2.0]))
@@ -251,7 +252,7 @@ def biharmonic(function: Callable[P, R], argnums: Argnums = 0) -> Callable[P, R]
         partial, primals, _ = with_argnums(function, args, kwargs, argnums, "biharmonic")
         count = _entries(primals, "biharmonic")
         pairs = combinations_with_replacement(range(count), 2)
-        terms = {(i, i, j, j): 1.0 if i == j else 2.0 for i, j in pairs}
+        terms: dict[Monomial, float] = {(i, i, j, j): 1.0 if i == j else 2.0 for i, j in pairs}
         return of_operator(partial, primals, terms, "biharmonic")
 
     return call
@@ -275,12 +276,12 @@ def differential_operator(function: Callable[P, R], terms: Terms, argnums: Argnu
     A function that returns the operator's value, a pytree like the result of ``function``.
 
     For each order there is one forward pass. Coefficient k of a value is a polynomial of degree k in the
-    direction, of which only what the operator can see is carried: the rows of each product are as few as those
-    of any algebra of coefficients. Raises ArgumentError for no terms and for indices that are not whole numbers
-    from 0, ShapeError for indices of another length.
+    direction, of which only what the operator can see is carried: the rows of each product are as few as
+    those of any algebra of coefficients. Raises ArgumentError for no terms and for indices that are not whole
+    numbers from 0, ShapeError for indices of another length.
 
-    Source: Iarrobino and Kanev, Power Sums, Gorenstein Algebras, and Determinantal Loci (1999), chapter 1, for
-    the algebra; Griewank and Walther, Evaluating Derivatives (2nd edition, 2008), chapter 13, for series.
+    Source: Iarrobino and Kanev, Power Sums, Gorenstein Algebras, and Determinantal Loci (1999), chapter 1,
+    for the algebra; Griewank and Walther, Evaluating Derivatives (2nd edition, 2008), chapter 13, for series.
 
     >>> import iverson as iv
     >>> wave = differential_operator(lambda x: iv.sin(x[0]) * x[1]**3, {(2, 0): 1.0, (1, 2): 2.0})

@@ -8,15 +8,16 @@ one call of the op.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeAlias
 
 from iverson.core.dispatch import make_handle, value_of
+from iverson.core.protocols import NDArray
 from iverson.core.table import F
 from iverson.transforms.batching.batch_level import Batch, Batched
 from iverson.transforms.series.apolar import ApolarAlgebra
-from iverson.transforms.series.curves import Curves, Factor, UncollapsibleError
+from iverson.transforms.series.curves import Curves, Factor, Linear, UncollapsibleError
 
 #: An operand of a call.
 Operand: TypeAlias = Any
@@ -44,7 +45,7 @@ class Polynomials:
 
     @property
     def key(self) -> Hashable:
-        """What tells the coefficients apart from those of another operator."""
+        """Key of the coefficients: the operator."""
         return self.algebra.terms
 
     def anew(self) -> Polynomials:
@@ -67,14 +68,14 @@ class Polynomials:
         """Raises `UncollapsibleError`: a coefficient of one degree does not become one of another."""
         raise UncollapsibleError("series", got="a derivative in the place of a value", expected="a value")
 
-    def product(self, order: int, call: Callable[..., Any], args: Sequence[Any], factors: Sequence[Factor]) -> Any:
+    def product(self, order: int, call: Linear, args: Sequence[Operand], factors: Sequence[Factor]) -> Any:
         """The result of a call that is linear in each factor; a tuple if the call gives one."""
         present = [(positions, degree) for positions, degree in factors if degree]
         if len(present) < 2:
             return call(*args)
         degrees = tuple([degree for _, degree in present])
-        first, *others = [[args[i] for i in positions] for positions, _ in present]
-        square = all(len(o) == len(first) and all(map(_is, o, first)) for o in others)
+        members = [[id(args[i]) for i in positions] for positions, _ in present]
+        square = all(m == members[0] for m in members)
         index, weights = self.algebra.table(degrees, square)
         operands = list(args)
         with Curves(weights.size) as batch:
@@ -94,7 +95,7 @@ class Polynomials:
             return value_of(c).held
         return F.broadcast_to(c, shape=(self.algebra.size(degree), *c.shape))
 
-    def _summed(self, x: Operand, lead: int, weights: Any, degree: int) -> Any:
+    def _summed(self, x: Operand, lead: int, weights: NDArray, degree: int) -> Any:
         """The sums of products that make a coefficient."""
         if not lead:
             return x
@@ -105,7 +106,3 @@ class Polynomials:
             x = F.sum(F.reshape(x, shape=(size, length, *x.shape[1:])), axis=(1,), keepdims=False)
         batch = self.batch(degree)
         return F.reshape(x, shape=x.shape[1:]) if batch is None else batch.of_examples(x)
-
-
-def _is(a: Operand, b: Operand) -> bool:
-    return a is b

@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -128,7 +128,8 @@ class Series(LevelValue):
     def degree(self, k: int) -> int:
         """The degree of coefficient k in the direction: of a derivative, above k."""
         level: Any = self._level
-        return k + level.order - self.top
+        order: int = level.order
+        return k + order - self.top
 
     def slope(self) -> Series:
         """The series of the derivative: coefficient k is k + 1 times coefficient k + 1 of this one."""
@@ -270,7 +271,9 @@ class SeriesLevel(Level):
         "order",
     )
 
-    def __init__(self, order: int, name: str = "jet", directions: Directions | Polynomials | None = None) -> None:
+    def __init__(
+        self, order: int, name: str = "jet", directions: Directions | Polynomials | None = None
+    ) -> None:
         super().__init__(name)
         self.order = order
         self.directions = directions
@@ -530,7 +533,7 @@ class SeriesLevel(Level):
         return [x if dtypes.is_inexact(x.dtype) else value_of(x.coefficient(0)) for x in results]
 
     def _top(self, op: Op, args: Sequence[Argument], varying: Sequence[int]) -> int:
-        """The order of the coefficient of the highest degree: degrees of factors above their orders add up."""
+        """The order of the coefficient of the highest degree: excesses of degrees over orders add up."""
         top, remaining = self.order, set(varying)
         for group in (*op.groups(len(args)), tuple(varying)):
             top -= self.order - min([args[k].top for k in remaining.intersection(group)], default=self.order)
@@ -595,7 +598,7 @@ class SeriesLevel(Level):
         """
         x = args[varying]
         multiply = TABLE["multiply"]
-        own: list[Coefficient] = []
+        factors: list[Coefficient] = []
         powers: list[Series] = []
 
         def start() -> None:
@@ -604,7 +607,7 @@ class SeriesLevel(Level):
                 slope = make_handle(np.broadcast_to(np.ones((), x.dtype), x.shape))
                 operands = [_first(a) if type(a) is Series else a for a in args]
                 operands[varying] = level.handle([first, slope, *(None,) * (self.order - 1)])
-                own.extend(level.coefficients_of(bind(op, tuple(operands), params)))
+                factors.extend(level.coefficients_of(bind(op, tuple(operands), params)))
             difference = Series(self, x.shape, x.dtype, None, x.top)
             difference._call = Call((difference,), lambda k: (x.coefficient(k) if k else None,))
             powers.append(difference)
@@ -613,11 +616,13 @@ class SeriesLevel(Level):
                     powers.append(self.bind(multiply, (powers[-1], difference), {}))
 
         def terms(k: int) -> Sequence[Coefficient]:
-            if not own:
+            if not factors:
                 start()
             if k == 0:
-                return (own[0],)
-            pairs = [(own[m], powers[m - 1].coefficient(k)) for m in range(1, k + 1) if own[m] is not None]
+                return (factors[0],)
+            pairs = [
+                (factors[m], powers[m - 1].coefficient(k)) for m in range(1, k + 1) if factors[m] is not None
+            ]
             return (total([F.multiply(f, p) for f, p in pairs if p is not None]),)
 
         return terms
