@@ -42,6 +42,7 @@ _PASSES = {
     "common": "common",
     "constants": "constant",
     "demands": "not needed",
+    "collapsing": "collapsed",
 }
 
 

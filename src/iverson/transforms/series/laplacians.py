@@ -3,8 +3,8 @@
 Of second order, the curves x + t v of all directions v are carried together, from the value, which they
 share, up to the sum over the directions of coefficient 2: the value, the Jacobian and the Laplacian. This is
 the forward Laplacian (Li et al., arXiv 2307.08214), collapsed Taylor mode (Dangel et al., arXiv 2505.13644)
-of second order. Of other orders, coefficients are polynomials in the direction, as far as the operator sees them
-(`iverson.transforms.series.apolar`).
+of second order. Of other orders, coefficients are polynomials in the direction, as far as the operator sees
+them (`iverson.transforms.series.apolar`).
 """
 
 from __future__ import annotations
