@@ -19,7 +19,7 @@ from iverson.autograd.mode import recording
 from iverson.core.dispatch import make_handle, value_of
 from iverson.core.errors import IversonError
 from iverson.graph.ir.interpret import interpret
-from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, known
+from iverson.graph.ir.nodes import Equation, Graph, Value, known
 from iverson.graph.ir.operations import is_pure
 from iverson.graph.ir.pattern_binding import names_symbols
 from iverson.graph.passes.rewriting import WRITTEN, After, Match, Rewriting, Writer, rule
@@ -72,31 +72,27 @@ def _with_array(m: Match) -> After:
 
 
 def _with_number(m: Match) -> After:
-    """The equation with a number in place of an array of floats that has it everywhere, if it is not 0."""
-    e = m.equation
+    """A product with a number in place of an array of floats that has it everywhere, if it is not 0."""
+    e, constant_of = m.equation, m.writer.constants
+    if constant_of.keys().isdisjoint(e.operands):
+        return _with_array(m)
     (result,) = e.results
-    operands = tuple([_number(m.writer, x) for x in e.operands])
-    if all(a is b for a, b in zip(operands, e.operands, strict=True)):
-        return None
-    facts = e.op.infer(*map(known, operands), **e.params)
-    is_same = (facts.shape, facts.dtype) == (result.shape, result.dtype)
-    return replace(e, operands=operands) if is_same else None
-
-
-def _number(writer: Writer, x: Operand) -> Operand:
-    array: Any = writer.constants.get(x) if type(x) is Value else None
-    if not is_strided(array) or array.dtype.kind != "f" or array.size < 2:
-        return x
-    first = array.flat[0].item()
-    return first if first and (array == first).all() else x
+    for k, x in enumerate(e.operands):
+        array: Any = constant_of.get(x) if type(x) is Value else None
+        if not is_strided(array) or array.dtype.kind != "f" or array.size < 2:
+            continue
+        first, operands = array.flat[0].item(), list(e.operands)
+        if first and (array == first).all():
+            operands[k] = first
+            facts = e.op.infer(*map(known, operands), **e.params)
+            if (facts.shape, facts.dtype) == (result.shape, result.dtype):
+                return replace(e, operands=tuple(operands))
+    return _with_array(m)
 
 
 constants = Rewriting(
     "constants",
-    rule("multiply(*xs) -> multiply(*numbers)", _with_number),
-    rule("divide(*xs) -> divide(*numbers)", _with_number),
-    rule("where(*xs) -> where(*numbers)", _with_number),
-    rule("multiply(*xs) -> multiply(*arrays)", _with_array),
+    rule("multiply(*xs) -> multiply(*factors)", _with_number),
     rule("add(*xs) -> add(*arrays)", _with_array),
     rule("subtract(*xs) -> subtract(*arrays)", _with_array),
     rule("op(*xs) -> constant", _computed),

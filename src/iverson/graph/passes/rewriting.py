@@ -24,7 +24,7 @@ from iverson.autograd.node import Where
 from iverson.core.aval import Aval
 from iverson.core.protocols import LayoutValue
 from iverson.graph.ir.dead_code import dead_code
-from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, known, values_of
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, known
 from iverson.graph.ir.operations import op_named
 from iverson.graph.ir.regions import rewritten, substituted
 from iverson.layouts import Zero, is_strided
@@ -50,8 +50,11 @@ class Writer:
     @property
     def reads(self) -> Counter[Value]:
         if self._reads is None:
-            self._reads = Counter(x for e in self._graph.equations for x in values_of(e.operands))
-            self._reads.update(values_of(self._graph.outputs))
+            reads = self._reads = Counter()
+            for operands in (*[e.operands for e in self._graph.equations], self._graph.outputs):
+                for x in operands:  # no function is entered for an operand
+                    if type(x) is Value:
+                        reads[x] = reads.get(x, 0) + 1
         return self._reads
 
     def keep(self, equation: Equation) -> None:

@@ -54,8 +54,7 @@ class _Collapse:
 
     def plan(self, x: Operand, axes: Axes) -> Plan:
         """The sum of x over axes."""
-        axes = frozenset(a for a in axes if _varies(x, a))
-        if not axes or type(x) is not Value:
+        if type(x) is not Value or not (axes := frozenset([a for a in axes if _varies(x, a)])):
             return Plan(0, lambda: x)
         e = self.writer.made.get(x)
         rule_of_op = RULES.get(e.op.name) if e is not None else None
@@ -225,7 +224,10 @@ def _moved(m: Match) -> After:
     """The sum, moved back; None where it passes no matrix product."""
     x, e = m["x"], m.equation
     (v,) = e.results
-    if type(x) is not Value or v.dtype.kind not in "fc" or not _is_like(x, v):
+    if type(x) is not Value or v.dtype.kind not in "fc":
+        return None
+    maker = m.writer.made.get(x)
+    if maker is None or maker.op.name not in RULES or m.writer.reads[x] != 1 or not _is_like(x, v):
         return None
     collapse = _Collapse(m.writer, e)
     plan = collapse.plan(x, frozenset(k - len(x.shape) for k in e.params["axis"]))
@@ -236,7 +238,7 @@ def _moved(m: Match) -> After:
     return WRITTEN
 
 
-collapsing = Rewriting("collapsing", rule("sum(x) -> op(*sums)", _moved), drops=True)
+collapsing = Rewriting("collapsing", rule("sum(x) -> op(*sums)", _moved))
 
 
 __all__ = ["collapsing"]
