@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from iverson.graph.passes.sum_collapsing import collapsing
 
 def weights(*sizes):
     rng = np.random.default_rng(0)
-    pairs = zip(sizes, sizes[1:], strict=False)
+    pairs = itertools.pairwise(sizes)
     return [iv.asarray(rng.standard_normal(s) / 2) for s in pairs]
 
 
@@ -81,6 +83,23 @@ def test_a_value_that_is_read_elsewhere_stays():
 
     assert multiply_adds(f, a, b) == 4 * 3 * 5
     assert multiply_adds(lambda a, b: (a @ b).sum(axis=0), a, b) == 3 * 5
+
+
+def test_a_report_says_what_collapses_and_where_sums_stop():
+    ws, x = weights(3, 8, 8, 1), iv.asarray([0.3, -0.2, 0.5])
+    report = iv.explain.report(sum_of_second_derivatives(network(ws, iv.tanh)))(x)
+    assert report.avoided["collapsed"].multiply_adds == 2 * 64 + 2 * 8
+    text = str(report)
+    assert "several factors of a product differ along the axis" in text
+    a, b = iv.ones((4, 3)), iv.ones((3, 5))
+
+    def f(a, b):
+        y = a @ b
+        return y, y.sum(axis=0)
+
+    assert "collapsed   a sum stays at (4, 5): the result of matmul is read elsewhere" in str(
+        iv.explain.report(f)(a, b)
+    )
 
 
 def program(rng):

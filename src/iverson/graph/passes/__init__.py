@@ -59,6 +59,7 @@ PASSES: tuple[Pass, ...] = (
     constants,
     algebra,
     common,
+    dead_code,
     collapsing,
     placing,
     folding,

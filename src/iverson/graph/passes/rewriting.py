@@ -216,7 +216,7 @@ def _matches(
 class Rewriting:
     """A pass that is a table of rules, in the order in which they are tried.
 
-    drops : whether equations that nobody reads afterwards are dropped.
+    drops : whether equations that nobody reads are dropped where a rule applied.
     where : returns False for graphs that no rule changes; by default, those without the ops of the rules.
     """
 
@@ -239,6 +239,7 @@ class Rewriting:
         writer = Writer(graph)
         equations, makers, renamed = writer.equations, writer.made, writer.renamed
         rules_of, of_any = self._by_op.get, self._of_any
+        drops = False
         for e in graph.equations:  # no function is entered for an equation without a rule
             if renamed:
                 e = rewritten(e, renamed)
@@ -250,10 +251,12 @@ class Rewriting:
             if after is None:
                 equations.append(e)
                 makers.update(dict.fromkeys(e.results, e))
-            elif after is not WRITTEN:
+                continue
+            drops = self._drops
+            if after is not WRITTEN:
                 renamed[e.results[0]] = after
         result = writer.graph(graph)
-        return dead_code(result) if self._drops else result
+        return dead_code(result) if drops else result
 
 
 def _rewritten_by(rules: Sequence[Rule], writer: Writer, e: Equation) -> After:

@@ -18,7 +18,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from iverson.core.entries import Stored
-from iverson.graph.ir.nodes import Equation, Operand, Value
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Value
 from iverson.graph.passes.rewriting import WRITTEN, After, Match, Rewriting, Writer, rule
 
 #: Axes from the last one.
@@ -44,10 +44,14 @@ def _is_like(x: Operand, result: Value) -> bool:
 
 
 class _Collapse:
-    """The plans for one sum."""
+    """The plans for one sum.
+
+    stops : the values that it does not pass, each with the reason.
+    """
 
     def __init__(self, writer: Writer, where: Equation) -> None:
         self.writer, self.where = writer, where.where
+        self.stops: list[tuple[Value, str]] = []
 
     def write(self, name: str, *operands: Operand, **params: Any) -> Value:
         return self.writer.write(name, *operands, where=self.where, **params)
@@ -58,13 +62,22 @@ class _Collapse:
             return Plan(0, lambda: x)
         e = self.writer.made.get(x)
         rule_of_op = RULES.get(e.op.name) if e is not None else None
-        if e is None or rule_of_op is None or self.writer.reads[x] != 1:
+        if e is None:
             return self.leaf(x, axes)
+        if rule_of_op is None:
+            return self.stop(x, axes, f"{e.op.name} is not linear")
+        if self.writer.reads[x] != 1:
+            return self.stop(x, axes, f"the result of {e.op.name} is read elsewhere")
         terms = e.operands[1:] if e.op.name == "where" else e.operands
         if 0 in x.shape or not all(_is_like(o, x) for o in (x, *terms)):
-            return self.leaf(x, axes)
+            return self.stop(x, axes, f"{e.op.name} of values in other layouts or dtypes")
         plan = rule_of_op(self, e, x, axes)
-        return self.leaf(x, axes) if plan is None else plan
+        return self.stop(x, axes, f"operands of {e.op.name} differ along the axis") if plan is None else plan
+
+    def stop(self, x: Value, axes: Axes, reason: str) -> Plan:
+        """A sum that moves no further, for a reason."""
+        self.stops.append((x, reason))
+        return self.leaf(x, axes)
 
     def leaf(self, x: Operand, axes: Axes) -> Plan:
         """A sum that moves no further."""
@@ -129,6 +142,7 @@ def _product(c: _Collapse, e: Equation, x: Value, axes: Axes) -> Plan:
     if len(varying) == 1:
         plan = c.plan(varying[0], axes)
     else:
+        c.stops.append((x, "several factors of a product differ along the axis"))
         plan = Plan(0, lambda: c.leaf(_multiplied(c, varying), axes).write())
     return Plan(plan.saved, lambda: _multiplied(c, [*alike, plan.write()]))
 
@@ -238,7 +252,21 @@ def _moved(m: Match) -> After:
     return WRITTEN
 
 
-collapsing = Rewriting("collapsing", rule("sum(x) -> op(*sums)", _moved))
+def stops(graph: Graph) -> list[tuple[Equation, Value, str]]:
+    """For each sum that moves in a graph, the values at which it stops, and why; also products of matrices
+    at which another sum stops, as something else reads them."""
+    writer = Writer(graph)
+    result = []
+    for e in graph.equations:
+        if e.op.name == "sum" and type(x := e.operands[0]) is Value:
+            collapse = _Collapse(writer, e)
+            saved = collapse.plan(x, frozenset(k - len(x.shape) for k in e.params["axis"])).saved
+            result += [(e, v, why) for v, why in collapse.stops if saved or writer.by(v, "matmul")]
+        writer.keep(e)
+    return result
 
 
-__all__ = ["collapsing"]
+collapsing = Rewriting("collapsing", rule("sum(x) -> op(*sums)", _moved), drops=True)
+
+
+__all__ = ["collapsing", "stops"]
