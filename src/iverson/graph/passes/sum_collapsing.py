@@ -162,13 +162,13 @@ def _of_matrices(c: _Collapse, e: Equation, x: Value, axes: Axes) -> Plan | None
         return None
     of_a = frozenset(k for k in axes if k != -1 and (k == -2 or not _varies(b, k)))
     of_b = frozenset(k for k in axes if k != -2 and (k == -1 or not _varies(a, k)))
-    both = of_a | of_b
-    if not both:
+    crossed = of_a | of_b
+    if not crossed:
         return None
-    left, right = c.plan(a, of_a), c.plan(b, of_b)
+    lhs, rhs = c.plan(a, of_a), c.plan(b, of_b)
     size = prod(x.shape) * a.shape[-1]
-    saved = left.saved + right.saved + size - size // prod(x.shape[k] for k in both)
-    return c.on(Plan(saved, lambda: c.write("matmul", left.write(), right.write())), axes - both)
+    saved = lhs.saved + rhs.saved + size - size // prod(x.shape[k] for k in crossed)
+    return c.on(Plan(saved, lambda: c.write("matmul", lhs.write(), rhs.write())), axes - crossed)
 
 
 def _view(c: _Collapse, e: Equation, x: Value, axes: Axes) -> Plan | None:
@@ -204,8 +204,8 @@ def _summed(c: _Collapse, e: Equation, x: Value, axes: Axes) -> Plan | None:
         return None
     over, rank = e.params["axis"], len(o.shape)
     remaining = list(range(rank)) if e.params["keepdims"] else [k for k in range(rank) if k not in over]
-    moved = frozenset(remaining[a + len(x.shape)] - rank for a in axes)
-    plan = c.plan(o, moved | frozenset(k - rank for k in over))
+    in_operand = frozenset(remaining[a + len(x.shape)] - rank for a in axes)
+    plan = c.plan(o, in_operand | frozenset(k - rank for k in over))
     shape = tuple([1 if k - len(x.shape) in axes else n for k, n in enumerate(x.shape)])
     return Plan(plan.saved, lambda: c.write("reshape", plan.write(), shape=shape))
 

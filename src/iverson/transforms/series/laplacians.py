@@ -102,7 +102,7 @@ def _partial(function: Function, monomial: Monomial, operation: str) -> Function
     return function
 
 
-def _like(x: Pytree, slope: Any) -> Any:
+def _like(x: Pytree, slope: ArrayLike) -> Any:
     """The slope as a plain handle beside that of a leaf: of a masked tensor, of the entries that exist."""
     return unwrap(masked_tensor(slope, x.get_mask())) if isinstance(x, MaskedTensor) else slope
 
