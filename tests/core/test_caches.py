@@ -54,7 +54,7 @@ COVERED: dict[str, str] = {
         ops.moves.shape_ops._inverse ops.moves.shape_ops._transposed te.ops.preferred_rules._pullback
         te.ops.preferred_rules._pushforward
         te.ir.integer_sets._loops_of_text te.ir.integer_sets._parameters te.ir.integer_sets._projected
-        transforms.jacobians.dependence._KNOWN transforms.series.interpolation.weights_of""",
+        transforms.jacobians.dependence._KNOWN transforms.series.apolar.algebra_of""",
     "the code itself, equal where its instructions and names are": """
         core.python.caller._stored_after core.trace_guards._computes_names core.trace_guards._imports""",
     "the class, op or rule itself, which lives as long": """
@@ -161,6 +161,7 @@ COVERED: dict[str, str] = {
         te.derivatives.reverse_mode._Reverse te.lowering.statement_lowering._Lowering
         te.lowering.native_call.Steps te.elimination.nest_translation.Sizes
         te.elimination.nest_translation.Translation transforms.jit.Chosen
+        transforms.series.apolar.ApolarAlgebra
         transforms.series.series_level.Coefficients transforms.series.series_level.Product
         transforms.series.series_level.Series transforms.series.series_level.SeriesLevel""",
 }

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iverson as iv
+from iverson.codegen.nests.nodes import Buffer
 from iverson.codegen.nests.print import kernel_text
-from iverson.codegen.programs import Nest
+from iverson.codegen.programs import Nest, View
 from iverson.codegen.programs.nodes import reads_and_writes, walk
 from iverson.graph.lowering.graph_lowering import Native, lower
 from iverson.graph.passes import simplified
@@ -51,6 +52,65 @@ def test_what_is_written_is_linear_in_the_number_of_parts(f: Any) -> None:
     assert sizes[32][0] <= 2.5 * sizes[16][0] <= 6.25 * sizes[8][0]
     assert sizes[32][0] <= 8 * 32 * 6
     assert all(selects <= 6 for _, selects in sizes.values())
+
+
+ROWS = {
+    "few, first axis": lambda x, w: iv.concat([iv.exp(x)[None], iv.sin(x)[None] * w], axis=0),
+    "few, inner axis": lambda x, w: iv.concat([iv.exp(x)[:, None], iv.sin(x)[:, None] * w], axis=1),
+    "views": lambda x, w: iv.concat([iv.exp(x)[:, None], iv.exp(x)[:, None] * w], axis=1),
+    "columns": lambda x, w: iv.concat([iv.exp(x), iv.cos(x) * 2], axis=1),
+    "an operand twice": lambda x, w: iv.concat([iv.exp(x), iv.exp(x)], axis=1),
+    "stack": lambda x, w: iv.stack([iv.exp(x), iv.cos(x)], axis=1),
+    "a part that is read": lambda x, w: iv.concat([y := iv.exp(x), y * 2], axis=1) * y.sum(),
+    "an input": lambda x, w: iv.concat([x, iv.cos(x)], axis=1),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("shape", [(1, 16), (5, 16), (3, 17), (4, 64), (0, 16), (33, 20)])
+def test_few_rows_of_a_factor_are_made_in_their_place(name: str, shape: tuple[int, int]) -> None:
+    """Of a concatenation that BLAS reads, each entry is written once, wherever its part lies."""
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal(shape), rng.standard_normal((3, 1, 1) if "first" in name else (3, 1))
+    rows = np.asarray(ROWS[name](iv.asarray(x), iv.asarray(w)).numpy())
+    m = rng.standard_normal((rows.shape[-1], 7))
+
+    def f(x: Any, w: Any, m: Any) -> Any:
+        return ROWS[name](x, w) @ m
+
+    agree(f, (x, w, m))
+    if shape == (4, 64) and name.startswith("few"):
+        nests = steps(f, x, w, m)
+        assert written(nests) <= rows.size + 2 * x.size  # a part, and what its rows share
+
+
+def test_parts_beside_each_other_do_not_overlap() -> None:
+    """Views of a buffer as NumPy tells it, for drawn strides."""
+    rng = np.random.default_rng(0)
+    memory = np.zeros(4096)
+    buffer = Buffer("b", np.dtype(float), (4096,), "temp")
+    apart = 0
+    for _ in range(400):
+        shape = tuple(int(n) for n in rng.integers(1, 5, 3))
+        inner = int(rng.integers(1, 3)) * 4
+        strides = (inner * 5 * 4, inner, int(rng.integers(1, 3)))
+        a, b = (View(buffer, shape, strides, int(rng.integers(0, 40))) for _ in range(2))
+        arrays = [
+            np.lib.stride_tricks.as_strided(memory[v.offset :], v.shape, [8 * s for s in v.strides])
+            for v in (a, b)
+        ]
+        meets = np.shares_memory(*arrays)
+        assert a.overlaps(b) or not meets
+        apart += not a.overlaps(b)
+        for shape in ((int(np.prod(a.shape)),), (a.shape[0], a.shape[1] * a.shape[2]), (1, *a.shape)):
+            seen = a.reshaped(shape)
+            if seen is not None:
+                x = np.lib.stride_tricks.as_strided(
+                    memory[seen.offset :], seen.shape, [8 * s for s in seen.strides]
+                )
+                memory[:] = np.arange(4096)
+                np.testing.assert_array_equal(x, arrays[0].reshape(shape))
+    assert apart > 20
 
 
 def test_parts_are_made_in_place() -> None:

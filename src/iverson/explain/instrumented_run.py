@@ -26,6 +26,7 @@ from iverson.graph.control.bodies import compiled
 from iverson.graph.ir.interpret import evaluated, interpret
 from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Undefined, Value, values_of
 from iverson.graph.ir.print import Printer, type_text
+from iverson.graph.passes.sum_collapsing import collapsing, stops
 from iverson.graph.tracing.trace import Traced
 from iverson.layouts import entries, layout_of, support_of
 from iverson.transforms.jit import Jitted, jit
@@ -42,6 +43,7 @@ _PASSES = {
     "common": "common",
     "constants": "constant",
     "demands": "not needed",
+    "collapsing": "collapsed",
 }
 
 
@@ -79,7 +81,7 @@ def observe(
         graph,
         names,
         tuple(steps),
-        tuple(p for p in pieces if p.cost),
+        tuple(p for p in pieces if p.cost or p.reason == "collapsed"),
         tuple(removals),
         program=steps_of(graph) if is_compiled else called_programs(calls),
         seconds=_call_time(function, args, kwargs) if timed else None,
@@ -174,6 +176,11 @@ def simplified(traced: Graph) -> tuple[Graph, list[tuple[Equation, str]], list[P
         new_equations = [e for e in after.equations if before.isdisjoint(e.results)]
         reason = _PASSES.get(run.__name__, "algebra")
         pieces += _shorter(graph, after)
+        if run is collapsing:
+            pieces += [
+                Piece("collapsed", f"a sum stays at {v.shape}: {why}", Cost(), _line(e.where))
+                for e, v, why in stops(graph)
+            ]
         if not new_equations:  # what a pass wrote is no line's, and was not to be done
             removals += [(e, reason) for e in old_equations if e.where is not None]
         else:

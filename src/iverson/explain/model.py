@@ -19,6 +19,7 @@ REASONS = {
     "dead": "nobody reads the result",
     "constant": "computed while compiling",
     "algebra": "the same as something simpler",
+    "collapsed": "summed before it is multiplied",
 }
 
 

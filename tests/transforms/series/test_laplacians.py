@@ -11,7 +11,6 @@ import pytest
 import iverson as iv
 from iverson.core.counting import work
 from iverson.ops import TABLE
-from iverson.transforms.series.interpolation import compositions, directions_of, weights_of
 from tests.conformance.product import EXHAUSTIVE, SEED
 from tests.graph.programs import calls_of, entries, random_program
 from tests.transforms.series.nested import floating
@@ -169,6 +168,84 @@ def test_biharmonic(d):
         assert float(g(x)) == pytest.approx(exact, rel=1e-9)
 
 
+def compositions(total, parts):
+    """All multi-indices of an order, for so many variables."""
+    return [i for i in itertools.product(range(total + 1), repeat=parts) if sum(i) == total]
+
+
+def twice(f):
+    """The Laplacian of the Laplacian."""
+    return lambda x: iv.laplacian(lambda x: iv.laplacian(f)(x)[1])(x)[1]
+
+
+@pytest.mark.parametrize("d", [2, 3, 8])
+def test_a_layer_of_a_biharmonic_takes_as_many_rows_as_it_carries_numbers(d):
+    """The value, the gradient, the Hessian, the gradient of the Laplacian and the result, once each."""
+    weights = layers(d)
+    with work.counting() as counted:
+        iv.biharmonic(network(weights))(iv.ones(d))
+    rows = 1 + d + d * (d + 1) // 2 + d + 1
+    assert counted.multiply_adds == (d + 1) * d * 8 + 2 * rows * 64
+    assert counted.calls["matmul"] == 3
+    with work.counting() as nested:
+        twice(network(weights))(iv.ones(d))
+    assert counted.multiply_adds <= 0.7 * nested.multiply_adds
+
+
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n != "in place"])
+def test_biharmonics(name):
+    """Of each kind of function: control flow, custom Functions, solves, kinks."""
+    f, x = FUNCTIONS[name], point()
+    for a, b in zip(floating(iv.biharmonic(f)(x)), floating(twice(f)(x)), strict=True):
+        expected = entries(b)
+        np.testing.assert_allclose(
+            entries(a), expected, rtol=1e-7, atol=1e-8 * np.max(np.abs(expected), initial=1), equal_nan=True
+        )
+
+
+@pytest.mark.parametrize("name", NAMES[:: 1 if EXHAUSTIVE else 5])
+def test_third_derivatives_of_ops(name):
+    """d3/dx0^2 dx1 + 2 d3/dx1^3 of one sample, against derivatives one after the other."""
+    calls = [c for c in calls_of(name) if c.args and c.args[0].size > 1]
+    for call in [c for c in calls if all(a.dtype.kind == "f" for a in c.args)][:1]:
+        x, *others = map(iv.asarray, call.args)
+
+        def f(x, call=call, others=others):
+            return floating(call.function(x, *others))
+
+        index, cube = ([2, 1], [0, 3])
+        found = iv.differential_operator(
+            f, {(*index, *(0,) * (x.size - 2)): 1.0, (*cube, *(0,) * (x.size - 2)): 2.0}
+        )(x)
+
+        def along(f, i, order, x=x):
+            unit = np.zeros(x.size, x.dtype)
+            unit[i] = 1
+            return lambda x: iv.derivatives(f, order, direction=iv.asarray(unit.reshape(x.shape)))(x)[order]
+
+        first, second = along(along(f, 0, 2), 1, 1)(x), along(f, 1, 3)(x)
+        for a, b, c in zip(found, first, second, strict=True):
+            expected = entries(b) + 2 * entries(c)
+            atol = 1e-6 * np.max(np.abs(expected), initial=0) + 1e-10
+            np.testing.assert_allclose(entries(a), expected, rtol=1e-6, atol=atol, equal_nan=True)
+
+
+def test_operators_nest_and_are_differentiated():
+    weights, x = layers(3), iv.asarray([0.3, -0.2, 0.5])
+    loss = lambda *ws: iv.biharmonic(network(ws))(x)
+    exact = iv.grad(lambda *ws: twice(network(ws))(x), (0, 1, 2))(*weights)
+    for f in (iv.grad(loss, (0, 1, 2)), iv.jit(iv.grad(loss, (0, 1, 2))), iv.grad(iv.jit(loss), (0, 1, 2))):
+        for a, b in zip(f(*weights), exact, strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-8, atol=1e-11)
+    f = network(weights)
+    third = iv.laplacian(iv.biharmonic(f))(x)[1]
+    for g in (iv.biharmonic(lambda x: iv.laplacian(f)(x)[1]), iv.jit(iv.laplacian(iv.biharmonic(f)))):
+        out = g(x)
+        assert float(out[1] if isinstance(out, tuple) else out) == pytest.approx(float(third), rel=1e-8)
+    mapped = iv.vmap(iv.biharmonic(f))(iv.stack([x, 2 * x]))
+    np.testing.assert_allclose(mapped.numpy(), [float(twice(f)(x)), float(twice(f)(2 * x))], rtol=1e-9)
+
+
 def polynomial(x):
     return x[0] ** 4 * x[1] ** 3 * x[2] ** 2 + x[0] * x[1] * x[2] - x[1] ** 5
 
@@ -202,21 +279,6 @@ def test_sums_of_terms():
     f = lambda x: {"y": iv.sin(x[0]) * x[1:]}
     found = iv.differential_operator(f, {(3, 0, 0): 1.0, (0, 1, 0): 1.0})(iv.asarray(x))["y"]
     np.testing.assert_allclose(found.numpy(), -np.cos(0.7) * x[1:] + np.sin(0.7) * np.array([1, 0]))
-
-
-def test_directions_of_a_laplacian_are_the_coordinates():
-    assert directions_of({(2, 0): 1.0, (0, 2): 3.0}) == {(1, 0): 1.0, (0, 1): 3.0}
-    assert len(weights_of((2, 2))) <= 5
-
-
-@pytest.mark.parametrize("index", [(1,), (4,), (1, 1), (3, 1), (2, 1, 1), (1, 1, 1, 1)])
-def test_weights_interpolate(index):
-    """The derivative of x^b at 0 of order k along v is k! v^b: the weighted sum is a! for b = a, else 0."""
-    order = sum(index)
-    for b in compositions(order, len(index)):
-        found = sum(w * math.prod(n**k for n, k in zip(v, b, strict=True)) for v, w in weights_of(index))
-        expected = math.prod(map(math.factorial, index)) if b == index else 0
-        assert found * math.factorial(order) == expected
 
 
 ONE = iv.ones(2)

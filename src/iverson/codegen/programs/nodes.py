@@ -89,6 +89,15 @@ class View:
         spans = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
         return self.offset + sum(min(s, 0) for s in spans), self.offset + sum(max(s, 0) for s in spans)
 
+    def overlaps(self, other: View) -> bool:
+        """True if two views of one step may touch one entry."""
+        if self.buffer != other.buffer or 0 in self.shape or 0 in other.shape:
+            return False
+        if sorted(self.moves) != sorted(other.moves):
+            return True
+        (low, high), (first, last) = self.reach, other.reach
+        return low <= last and first <= high and not _is_beside(self, other)
+
     @property
     def transposed(self) -> View:
         """The same entries with the last two axes exchanged."""
@@ -101,9 +110,36 @@ class View:
             self.moves,
         )
 
+    def reshaped(self, shape: tuple[int, ...]) -> View | None:
+        """The entries in another shape, in the same order; None where strides can not say it."""
+        if self.contiguous:
+            return replace(self, shape=shape, strides=c_strides(shape))
+        array = np.lib.stride_tricks.as_strided(np.empty(0, np.int8), self.shape, self.strides)
+        try:
+            strides = array.reshape(shape, copy=False).strides
+        except ValueError:
+            return None
+        return replace(self, shape=shape, strides=strides)
+
     def moved(self, var: str, by: int) -> View:
         """The view whose offset moves with a loop's variable too."""
         return View(self.buffer, self.shape, self.strides, self.offset, (*self.moves, (var, by)))
+
+
+def _is_beside(a: View, b: View) -> bool:
+    """True if two views lie beside each other along an axis, as parts of a concatenation do."""
+    for outer in sorted({abs(s) for s, n in zip(a.strides, a.shape, strict=True) if n > 1 and s}):
+        spans = []
+        for v in (a, b):
+            axes = [(abs(s), n) for s, n in zip(v.strides, v.shape, strict=True) if n > 1 and s]
+            if any(s < 0 for s in v.strides) or any(s >= outer and s % outer for s, _ in axes):
+                return False
+            start = v.offset % outer
+            spans.append((start, start + sum((n - 1) * s for s, n in axes if s < outer)))
+        (low, high), (first, last) = spans
+        if max(high, last) < outer and (high < first or last < low):
+            return True
+    return False
 
 
 Number = int | float | complex

@@ -8,7 +8,9 @@ Its phases are then one loop over blocks of rows (`codegen.schedule.row_tiling`)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from iverson.codegen.nests.access_checks import plan
 from iverson.codegen.nests.nodes import Buffer, Kernel, with_buffers
@@ -66,8 +68,11 @@ def _block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
                 Nest(replace(run.kernel, phases=tuple(row_tiling.by_rows(run.kernel.phases))), run.views)
             )
 
-    for s in steps:
+    for k, s in enumerate(steps):
         joint = _joined(run, s) if run is not None and isinstance(s, Nest) else None
+        if joint is None and run is not None and _passes(run, s, steps[k + 1 :]):
+            new_steps.append(s)
+            continue
         if joint is None:
             end()
         if isinstance(s, Nest):
@@ -81,6 +86,18 @@ def _block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
         new_steps.append(s)
     end()
     return tuple(new_steps)
+
+
+def _passes(run: Nest, step: Step, later: Sequence[Step]) -> bool:
+    """True if a step may come before the run, which the nest after it continues, and starts no run itself."""
+    if not isinstance(step, Nest) or not later or not isinstance(later[0], Nest):
+        return False
+    if _joined(step, later[0]) is not None or _joined(run, later[0]) is None:
+        return False
+    (reads, writes), (reads_of_run, writes_of_run) = reads_and_writes(step), reads_and_writes(run)
+    touched = {v.buffer for v in (*reads_of_run, *writes_of_run)}
+    outputs = {v.buffer for v in writes_of_run}
+    return touched.isdisjoint(v.buffer for v in writes) and outputs.isdisjoint(v.buffer for v in reads)
 
 
 def _joined(first: Nest, second: Nest) -> Nest | None:
@@ -130,7 +147,7 @@ def _overlap(first: Nest, second: Nest) -> bool:
         views.setdefault(v.buffer, set()).add(v)
     written_buffers = {v.buffer for s in (first, second) for v in reads_and_writes(s)[1]}
     twice = any(len(set(s.views)) < len(s.views) for s in (first, second))
-    return twice or any(len(views[b]) > 1 for b in written_buffers)
+    return twice or any(v.overlaps(w) for b in written_buffers for v, w in combinations(views[b], 2))
 
 
 __all__ = ["by_rows"]

@@ -132,7 +132,7 @@ class _Verifier:
                 v.buffer.role in ("inout", "out", "temp"), v.buffer.name, "a write", "a role to write"
             )
             for other in (*(r for r in reads if r is not v), *writes[n + 1 :]):
-                self.require(not _overlap(v, other), v.buffer.name, "a write that overlaps", "disjoint views")
+                self.require(not v.overlaps(other), v.buffer.name, "a write that overlaps", "disjoint views")
         scope.initialized |= {v.buffer.name for v in writes}
 
     def nest(self, s: Nest) -> None:
@@ -229,16 +229,6 @@ class _Verifier:
             low, high = low + min(far, 0), high + max(far, 0)
         inside = (low >= 0 and high < size(v.buffer)) or 0 in v.shape
         self.require(inside, name, f"entries {low} to {high}", f"0 to {size(v.buffer) - 1}")
-
-
-def _overlap(a: View, b: View) -> bool:
-    """True if two views of a step may touch one entry."""
-    if a.buffer != b.buffer or 0 in a.shape or 0 in b.shape:
-        return False
-    if sorted(a.moves) != sorted(b.moves):
-        return True
-    (low, high), (first, last) = a.reach, b.reach
-    return low <= last and first <= high
 
 
 __all__ = ["verify"]

@@ -191,7 +191,8 @@ def _sigmoid_d(F: Namespace, y: Value, x: Value) -> Any:
 
 
 def _silu_d(F: Namespace, _y: Shaped, x: Value) -> Any:
-    t = x if x.dtype.kind == "c" else near(F, x)
+    # Beyond, sigmoid(x) or sigmoid(-x) is 0: 0 * inf would be nan.
+    t = x if x.dtype.kind == "c" else F.where(F.abs(x) <= 1e4, x, 0.0)
     return F.sigmoid(x) * (1 + t * F.sigmoid(-x))
 
 

@@ -25,8 +25,10 @@ from iverson.graph.ir.nodes import Equation, Value, values_of
 from iverson.graph.native.buffers import filled
 from iverson.kernels.index_keys import key_region
 
-#: As many parts are still fused with what makes them and with what is done with the result.
+#: As many parts are still fused with what makes them and with what is done with the result, if that is fused.
 FEW = 4
+#: Entries in a row, in memory, from which a part of a result that is stored is made in its place.
+RUN = 16
 
 
 @dataclass(frozen=True)
@@ -123,13 +125,14 @@ def assemblies(
     for e in equations:
         for v in values_of(e.operands):
             readers[v] = readers.get(v, 0) + 1
+    in_memory = _values_in_memory(equations, kind, wanted)
     by_equation: dict[int, Assembly] = {}
     absorbed: set[int] = set()
     for e in equations:
         if kind(e) != "expression" or prod(e.results[0].shape) == 0:
             continue
         if e.op.name in ("stack", "concat"):
-            assembly = _joined(e)
+            assembly = _joined(e, e.results[0] in in_memory)
         elif e.op.name == "add_n":
             assembly, embedded = _summed(e, makers, readers)
             absorbed |= embedded if assembly else set()
@@ -140,11 +143,28 @@ def assemblies(
     return by_equation, absorbed
 
 
-def _joined(e: Equation) -> Assembly | None:
-    """Assembly of a `stack` or `concat`; None if it has few operands, numbers, or values of other dtypes."""
+def _values_in_memory(
+    equations: Sequence[Equation], kind: Callable[[Equation], str], outputs: set[Value]
+) -> set[Value]:
+    """The values that lie in memory in any case: ``outputs``, and what no fused expression reads."""
+    values = set(outputs)
+    for e in reversed(equations):
+        if kind(e) != "expression" and (kind(e) != "view" or e.results[0] in values):
+            values.update(values_of(e.operands))
+    return values
+
+
+def _joined(e: Equation, in_memory: bool) -> Assembly | None:
+    """Assembly of a `stack` or `concat`; None if it has few operands, numbers, or values of other dtypes.
+
+    in_memory : whether the result lies in memory, so that few operands, too, are better made there.
+    """
     axis, result = e.params["axis"], e.results[0]
     values = values_of(e.operands)
-    if len(values) <= FEW or len(values) != len(e.operands) or any(v.dtype != result.dtype for v in values):
+    if len(values) != len(e.operands) or any(v.dtype != result.dtype for v in values):
+        return None
+    run = min((prod(v.shape[axis:]) for v in values), default=0)
+    if len(values) <= (1 if in_memory and run >= RUN else FEW):
         return None
     leading = tuple(slice(0, n, 1) for n in result.shape[:axis])
     if e.op.name == "stack":

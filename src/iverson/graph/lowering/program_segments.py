@@ -243,8 +243,8 @@ class Segment:
         place = self.targets.get(v)
         if v in self.belongs:
             assembly, part = self.belongs[v]
-            place = part.within(self.begun(assembly))
-            place = replace(place, shape=v.shape, strides=c_strides(v.shape))
+            place = part.within(self.begun(assembly)).reshaped(v.shape)
+            assert place is not None, "a part whose place was not looked at"
         elif v in self.mended_in:
             place = self.made(self.mended_in[v])
         elif v in self.reshaped:
@@ -278,7 +278,11 @@ class Segment:
     def seen(self, x: Strided) -> View:
         """View of a value that is seen through strides."""
         root = self.view_of(x.root)
-        return replace(root, shape=x.shape, strides=x.strides, offset=root.offset + x.offset)
+        if root.contiguous:
+            return replace(root, shape=x.shape, strides=x.strides, offset=root.offset + x.offset)
+        view = root.reshaped(x.shape)  # a part of an assembly: see `_belongs`
+        assert view is not None, "a view of a part that lies apart"
+        return view
 
     def constant(self, v: Value) -> View | None:
         """View of a constant; None for one in a layout that is not for programs, and for other values."""
@@ -316,9 +320,13 @@ class Segment:
     def _belongs(self) -> dict[Value, tuple[Assembly, Part]]:
         """The assembly and the part of each value that is made in its place in an assembly.
 
-        The part must lie in order there, as steps that make a value write it in order.
+        The part of a value that is no fused expression must lie in order there, as steps that make one write
+        it in order.
         """
         belongs: dict[Value, tuple[Assembly, Part]] = {}
+        of_root: dict[Value, list[Strided]] = {}
+        for x in self.views.values():
+            of_root.setdefault(x.root, []).append(x)
         for assembly in self.assemblies.values():
             out = whole(Buffer("out", assembly.result.dtype, assembly.result.shape))
             for part in () if assembly.is_sum else assembly.parts:
@@ -327,7 +335,12 @@ class Segment:
                 is_free = root in self.makers and root not in belongs and root not in self.mended_in
                 is_free = is_free and root not in self.wanted and v not in self.wanted
                 is_all = root is v or _is_reshaped(self.views[v])
-                if is_free and is_all and part.within(out).contiguous:
+                if not is_free or not is_all:
+                    continue
+                place, maker = part.within(out), self.makers[root]
+                shapes = [root.shape, *(x.shape for x in of_root.get(root, ()))]
+                is_fused = id(maker) not in self.apart and all(map(_is_reshaped, of_root.get(root, ())))
+                if place.contiguous or (is_fused and None not in map(place.reshaped, shapes)):
                     belongs[root] = assembly, part
         return belongs
 
@@ -486,7 +499,8 @@ def _factors(views: Sequence[View], batch: tuple[int, ...], fold: bool) -> tuple
 
 def _is_reshaped(x: Strided) -> bool:
     """True if a view is all of its root, in order."""
-    return x.strides == c_strides(x.shape) and prod(x.shape) == prod(x.root.shape)
+    in_order = all(s == c or n == 1 for s, c, n in zip(x.strides, c_strides(x.shape), x.shape, strict=True))
+    return in_order and prod(x.shape) == prod(x.root.shape)
 
 
 def _stretched(v: View, shape: tuple[int, ...]) -> View:

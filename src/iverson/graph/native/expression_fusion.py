@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from iverson import te
-from iverson.codegen.nests.nodes import Buffer
-from iverson.codegen.programs.nodes import Nest, Step, View, c_strides, extents, whole
+from iverson.codegen.nests.nodes import Buffer, Kernel, with_buffers
+from iverson.codegen.programs import step_builders
+from iverson.codegen.programs.nodes import Nest, Step, View, extents, whole
 from iverson.core.protocols import DType
 from iverson.core.python import locks
 from iverson.graph.ir.nodes import Graph, Value
@@ -40,14 +41,34 @@ class Template:
         at = {f"in{k}": v for k, v in enumerate(inputs)} | {f"out{k}": v for k, v in enumerate(outputs)}
         for b in self.temps:
             at[b.name] = whole(temp(b.name, b.dtype, extents(b)))
-        return [
-            Nest(s.kernel, tuple([_shaped(at[v.buffer.name], v.shape) for v in s.views])) for s in self.steps
-        ]
+        copies = []
+        for x in [x for s in self.steps for x in s.views]:
+            place = at[x.buffer.name]
+            if _shaped(place, x.shape) is None:  # a kernel sees axes as one that lie apart here
+                at[x.buffer.name] = whole(temp(x.buffer.name, x.buffer.dtype, place.shape))
+                copies.append((place, at[x.buffer.name]))
+        steps: list[Step] = []
+        for s in self.steps:
+            views = [v for x in s.views if (v := _shaped(at[x.buffer.name], x.shape)) is not None]
+            steps.append(Nest(_strided(s.kernel, views), tuple(views)))
+        return steps + [step_builders.copy(place, x) for place, x in copies]
 
 
-def _shaped(v: View, shape: tuple[int, ...]) -> View:
-    """A view, whose entries lie in order, in another shape."""
-    return v if v.shape == shape else replace(v, shape=shape, strides=c_strides(shape))
+def _strided(kernel: Kernel, views: Sequence[View]) -> Kernel:
+    """The kernel with its buffers strided as the views are."""
+    if all(v.contiguous for v in views):
+        return kernel
+    strides = [None if v.contiguous else v.strides for v in views]
+    by_name = {b.name: replace(b, strides=s) for b, s in zip(kernel.arguments, strides, strict=True)}
+    buffers = {b.name: by_name.get(b.name, b) for b in kernel.buffers}
+    return Kernel(
+        kernel.name, tuple(buffers.values()), tuple([with_buffers(p, buffers) for p in kernel.phases])
+    )
+
+
+def _shaped(v: View, shape: tuple[int, ...]) -> View | None:
+    """A view in another shape; None where strides can not say it."""
+    return v if v.shape == shape else v.reshaped(shape)
 
 
 _templates: OrderedDict[Any, Template] = OrderedDict()

@@ -16,10 +16,11 @@ Of its siblings this package may import `ir` and `tracing`.
 - `algebraic_simplification`: identities such as x * 1, x + 0, transposes of transposes.
 - `constant_folding`: equations that depend on no input, computed once.
 - `common_subexpressions`: equal equations computed once, also carries and scans.
+- `sum_collapsing`: sums over an axis, moved back through what is linear.
 - `placement_sinking`: terms of a sum at one place, added before they are placed.
 - `product_merging`: several matrix products as one.
 - `matrix_chains`: chains of matrix products in the order with the fewest multiply-adds.
-- `rewriting`: rules ``before -> after``, of which six passes are tables, and the writer of a graph.
+- `rewriting`: rules ``before -> after``, of which seven passes are tables, and the writer of a graph.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from iverson.graph.passes.matrix_chains import contraction
 from iverson.graph.passes.placement_sinking import placing
 from iverson.graph.passes.product_merging import folding
 from iverson.graph.passes.slice_pushdown import reading
+from iverson.graph.passes.sum_collapsing import collapsing
 from iverson.graph.passes.support_and_demand import entries, is_of_stored
 
 Pass = Callable[[Graph], Graph]
@@ -57,6 +59,8 @@ PASSES: tuple[Pass, ...] = (
     constants,
     algebra,
     common,
+    dead_code,
+    collapsing,
     placing,
     folding,
     contraction,

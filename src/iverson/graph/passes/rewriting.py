@@ -24,7 +24,7 @@ from iverson.autograd.node import Where
 from iverson.core.aval import Aval
 from iverson.core.protocols import LayoutValue
 from iverson.graph.ir.dead_code import dead_code
-from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, known, values_of
+from iverson.graph.ir.nodes import Equation, Graph, Operand, Value, known
 from iverson.graph.ir.operations import op_named
 from iverson.graph.ir.regions import rewritten, substituted
 from iverson.layouts import Zero, is_strided
@@ -50,8 +50,11 @@ class Writer:
     @property
     def reads(self) -> Counter[Value]:
         if self._reads is None:
-            self._reads = Counter(x for e in self._graph.equations for x in values_of(e.operands))
-            self._reads.update(values_of(self._graph.outputs))
+            reads = self._reads = Counter()
+            for operands in (*[e.operands for e in self._graph.equations], self._graph.outputs):
+                for x in operands:  # no function is entered for an operand
+                    if type(x) is Value:
+                        reads[x] = reads.get(x, 0) + 1
         return self._reads
 
     def keep(self, equation: Equation) -> None:
@@ -213,7 +216,7 @@ def _matches(
 class Rewriting:
     """A pass that is a table of rules, in the order in which they are tried.
 
-    drops : whether equations that nobody reads afterwards are dropped.
+    drops : whether equations that nobody reads are dropped where a rule applied.
     where : returns False for graphs that no rule changes; by default, those without the ops of the rules.
     """
 
@@ -236,6 +239,7 @@ class Rewriting:
         writer = Writer(graph)
         equations, makers, renamed = writer.equations, writer.made, writer.renamed
         rules_of, of_any = self._by_op.get, self._of_any
+        drops = False
         for e in graph.equations:  # no function is entered for an equation without a rule
             if renamed:
                 e = rewritten(e, renamed)
@@ -247,10 +251,12 @@ class Rewriting:
             if after is None:
                 equations.append(e)
                 makers.update(dict.fromkeys(e.results, e))
-            elif after is not WRITTEN:
+                continue
+            drops = self._drops
+            if after is not WRITTEN:
                 renamed[e.results[0]] = after
         result = writer.graph(graph)
-        return dead_code(result) if self._drops else result
+        return dead_code(result) if drops else result
 
 
 def _rewritten_by(rules: Sequence[Rule], writer: Writer, e: Equation) -> After:

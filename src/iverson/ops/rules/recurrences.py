@@ -22,26 +22,19 @@ Binary: TypeAlias = Callable[[Any, Any], Any]
 Recurrence = Callable[[int], Any]
 
 
-class Indexed(Protocol):
-    """Object whose item k is the coefficient of order k, or something made of it."""
-
-    def __getitem__(self, k: int, /) -> Any: ...
-
-
 class Coefficients(Protocol):
     """A Taylor series; item k is its coefficient of order k."""
 
     def __getitem__(self, k: int, /) -> Any:
         """Coefficient k; None where it is zero. A number that is no array may be coefficient 0."""
 
-    def convolved(self, other: Indexed, k: int, product: Binary) -> Any:
-        """The sum of product(self[j], other[k - j]) over j from 1 to k; None for zero."""
+    def convolved(
+        self, other: Coefficients, k: int, product: Binary, weight: Callable[[int], float] | None = None
+    ) -> Any:
+        """The sum of weight(j) product(self[j], other[k - j]) over j from 1 to k; None for zero."""
 
-    def summed(self, term: Value, k: int) -> Any:
-        """The part of coefficient k that comes from ``term``, which is no product of two coefficients.
-
-        It is summed as coefficient k is.
-        """
+    def slope_power(self, k: int) -> Any:
+        """Coefficient 1 to the power k, as a part of coefficient k."""
 
     def power(self, exponent: int, k: int) -> Any:
         """Coefficient k of the series to the power ``exponent``, a whole number above 0, by products."""
@@ -117,30 +110,18 @@ def power(F: Namespace, y: Coefficients, a: Coefficients, b: Coefficients) -> An
 
 def weighted(F: Namespace, a: Coefficients, y: Coefficients, k: int, r: float) -> Any:
     """The sum of ((r + 1) j / k - 1) a_j y_{k-j} over j from 1 to k; None for zero."""
-    return a.convolved(_Weighted(F, y, k, r), k, lambda x, pair: F.multiply(F.multiply(x, pair[1]), pair[0]))
-
-
-class _Weighted:
-    """Coefficients of y in pairs with the factor that each has in `weighted`."""
-
-    def __init__(self, F: Namespace, y: Coefficients, k: int, r: float) -> None:
-        self._y, self._k, self._r = y, k, r
-
-    def __getitem__(self, i: int) -> Any:
-        c = self._y[i]
-        return None if c is None else (c, (self._r + 1) * (self._k - i) / self._k - 1)
+    return a.convolved(y, k, F.multiply, lambda j: (r + 1) * j / k - 1)
 
 
 def _at_zero(F: Namespace, a: Coefficients, r: float, k: int) -> Any:
     """Coefficient k of (a_0 + a_1 t)^r where a_0 is zero: binomial(r, k) a_0^(r - k) a_1^k."""
-    first, slope = a[0], a[1]
-    if slope is None:
+    first = a[0]
+    if a[1] is None:
         return F.multiply(first, 0.0)
     binomial = 1.0
     for j in range(k):
         binomial *= (r - j) / (j + 1)
-    slopes = slope if k == 1 else a.summed(F.pow(slope, k), k)
-    return F.multiply(F.multiply(F.pow(first, r - k), binomial), slopes)
+    return F.multiply(F.multiply(F.pow(first, r - k), binomial), a.slope_power(k))
 
 
 def solution(call: Callable[..., Value]) -> Callable[..., Recurrence]:

@@ -4,9 +4,10 @@ Import rule: besides packages of lower layers, the siblings `trees`, `batching` 
 modules below, each imports only those listed before it.
 
 - `curves`: the curves of a Laplacian, and which of them share one.
+- `apolar`: the algebra of a differential operator, which says what of each coefficient matters.
+- `polynomials`: coefficients in such an algebra.
 - `series_level`: the level whose values are series, and how the coefficients of a call follow.
 - `control_series`: conditionals and loops on series.
 - `taylor`: `jet` and `derivatives`.
-- `interpolation`: mixed derivatives from derivatives along directions.
 - `laplacians`: `laplacian`, `biharmonic` and `differential_operator`.
 """

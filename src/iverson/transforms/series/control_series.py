@@ -27,7 +27,6 @@ from iverson.graph.control.while_loop import repeated
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import Graph
 from iverson.graph.tracing.trace import Trace
-from iverson.transforms.series.curves import Directions
 from iverson.transforms.series.series_level import CONTROL, Argument, Coefficient, Series, SeriesLevel
 
 #: The orders of the coefficients of a value that are not zero, 0 among them.
@@ -66,7 +65,8 @@ def _operand(level: SeriesLevel, x: Series, k: int) -> Any:
 
 def _lead(level: SeriesLevel, k: int) -> Shape:
     directions = level.directions
-    return (directions.single.size,) if directions is not None and _differs(level, k) else ()
+    batch = directions.batch(k) if directions is not None and _differs(level, k) else None
+    return () if batch is None else (batch.size,)
 
 
 def _zeros(level: SeriesLevel, like: Argument, k: int) -> Any:
@@ -76,7 +76,8 @@ def _zeros(level: SeriesLevel, like: Argument, k: int) -> Any:
 def _result(level: SeriesLevel, x: Argument, k: int) -> Any:
     """A coefficient inside of the directions, from a handle outside."""
     directions = level.directions
-    return directions.single.of_examples(x) if directions is not None and _differs(level, k) else x
+    batch = directions.batch(k) if directions is not None and _differs(level, k) else None
+    return x if batch is None else batch.of_examples(x)
 
 
 @contextmanager
@@ -87,8 +88,7 @@ def _inside(level: SeriesLevel) -> Iterator[SeriesLevel]:
         with SeriesLevel(level.order, level.name) as inner:
             yield inner
         return
-    directions = Directions(outer.single.size, outer.weights)
-    with directions.entered(), SeriesLevel(level.order, level.name, directions) as inner:
+    with outer.anew().entered() as directions, SeriesLevel(level.order, level.name, directions) as inner:
         yield inner
 
 
@@ -100,10 +100,8 @@ def expanded(
     orders_in : those of each input. force : of the first outputs, orders that they get in any case.
     """
     force = (*force, *((0,),) * (len(body.outputs) - len(force)))
-    directions = level.directions
-    where = None if directions is None else directions.single.size
-    weights = None if directions is None or directions.weights is None else directions.weights.tobytes()
-    key = "jet", level.order, tuple(orders_in), force, where, weights
+    directions = None if level.directions is None else level.directions.key
+    key = "jet", level.order, tuple(orders_in), force, directions
     return body.once(key, lambda: _expanded(level, body, orders_in, force))
 
 

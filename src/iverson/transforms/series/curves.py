@@ -10,7 +10,7 @@ directions are carried one by one from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ import numpy as np
 from iverson.core.aval import Aval
 from iverson.core.dispatch import value_of
 from iverson.core.entry_map import Call
+from iverson.core.errors import GraphError
 from iverson.core.op import Op
 from iverson.core.protocols import NDArray, Params, Value
 from iverson.core.relations import Indexed, Relation, Same
@@ -31,6 +32,14 @@ from iverson.transforms.batching.batch_level import Batch, Batched
 MOST_AXES = 6
 #: An operand of a call, or its facts.
 Operand: TypeAlias = Any
+#: Of a factor of a product: the positions of its operands in the call, and its degree in the direction.
+Factor: TypeAlias = tuple[Sequence[int], int]
+#: A call that is linear in each of some factors.
+Linear: TypeAlias = Callable[..., Any]
+
+
+class UncollapsibleError(GraphError):
+    """Raised in a rule that applies an op that is not linear to derivatives."""
 
 
 class Curves(Batch):
@@ -77,6 +86,27 @@ class Directions:
             return None
         level: Any = value._level
         return level if level is self.single or level in self.groups.values() else None
+
+    @property
+    def key(self) -> Hashable:
+        """Key of the directions, where each has its curve."""
+        return self.single.size, None if self.weights is None else self.weights.tobytes()
+
+    def anew(self) -> Directions:
+        """The same directions with a curve for each, with levels of their own."""
+        return Directions(self.single.size, self.weights)
+
+    def batch(self, degree: int) -> Batch | None:
+        """The batch of the curves of a coefficient; None for the value."""
+        return self.single if degree else None
+
+    def product(self, order: int, call: Linear, args: Sequence[Operand], factors: Sequence[Factor]) -> Any:
+        """The result of a call that is linear in each factor, summed if it becomes of the highest order."""
+        out = call(*args)
+        degrees = [degree for _, degree in factors]
+        if sum(degrees) != order or order in degrees:
+            return out
+        return tuple(map(self.summed, out)) if isinstance(out, tuple) else self.summed(out)
 
     def axis_of(self, c: Operand) -> int | None:
         """The axis that tells apart the directions of a coefficient; None if they are carried one by one."""

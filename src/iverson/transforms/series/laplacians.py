@@ -1,15 +1,19 @@
 """Linear differential operators in one forward pass: Laplacians, and any with constant coefficients.
 
-The curves x + t v of all directions v are carried together, from the value, which they share, up to the
-coefficient of the highest order, of which only the sum over the directions is carried: for a Laplacian the
-value, the Jacobian and the Laplacian. This is the forward Laplacian (Li et al., arXiv 2307.08214), and of
-higher orders collapsed Taylor mode (Dangel et al., arXiv 2505.13644).
+Of second order, the curves x + t v of all directions v are carried together, from the value, which they
+share, up to the sum over the directions of coefficient 2: the value, the Jacobian and the Laplacian. This is
+the forward Laplacian (Li et al., arXiv 2307.08214), collapsed Taylor mode (Dangel et al., arXiv 2505.13644)
+of second order. Of other orders, coefficients are polynomials in the direction, as far as the operator sees
+them (`iverson.transforms.series.apolar`).
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from itertools import combinations_with_replacement
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,43 +25,84 @@ from iverson.core.protocols import NDArray, Pytree
 from iverson.handles.typing import ArrayLike
 from iverson.layouts import to_strided
 from iverson.masked import MaskedTensor, masked_tensor
+from iverson.transforms.batching.batch_level import Batch
 from iverson.transforms.derivatives import Argnums, with_argnums
-from iverson.transforms.series.curves import MOST_AXES, Directions
-from iverson.transforms.series.interpolation import MultiIndex, directions_of
+from iverson.transforms.series.apolar import Monomial, algebra_of
+from iverson.transforms.series.curves import MOST_AXES, Directions, UncollapsibleError
+from iverson.transforms.series.polynomials import Polynomials
 from iverson.transforms.series.series_level import Coefficient, SeriesLevel
 from iverson.transforms.series.taylor import Expansion, floating
 from iverson.transforms.trees import Function, P, R, as_named, flatten
 
+#: The order in each variable.
+MultiIndex: TypeAlias = tuple[int, ...]
 #: Coefficients of partial derivatives, by multi-index, or by order for a function of one number.
 Terms: TypeAlias = Mapping[MultiIndex, float] | Mapping[int, float]
 
 
 def along(
-    function: Function,
-    args: Sequence[Pytree],
-    directions: NDArray,
-    weights: NDArray | None,
-    order: int,
-    operation: str,
+    function: Function, args: Sequence[Pytree], directions: NDArray, weights: NDArray | None, operation: str
 ) -> Expansion:
-    """A function on the curves of all directions, with the coefficients of the highest order summed.
+    """A function on the curves of all directions, to second order, with coefficients 2 summed.
 
     directions : one in each row, of all entries of the arguments in order.
     """
-    leaves, structure = flatten(tuple(args))
-    primals = real(leaves, operation)
     with Directions(len(directions), weights).entered() as curves:
-        coefficients: list[list[Coefficient]] = []
-        start = 0
-        for x in primals:
-            part = directions[:, start : start + x.size].reshape(len(directions), *x.shape).astype(x.dtype)
-            start += x.size
-            slope = _like(x, curves.single.of_examples(make_handle(part))) if part.any() else None
-            coefficients.append([alias(unwrap(x)), slope, *(None,) * (order - 1)])
-        return Expansion(SeriesLevel(order, operation, curves), function, structure, primals, coefficients)
+        return _on_lines(function, args, directions, SeriesLevel(2, operation, curves), curves.single)
 
 
-def _like(x: Pytree, slope: Any) -> Any:
+def _on_lines(
+    function: Function, args: Sequence[Pytree], slopes: NDArray, level: SeriesLevel, batch: Batch | None
+) -> Expansion:
+    """A function on series of which all coefficients after those of order 1 are zero.
+
+    slopes : coefficients 1 in its rows, of all entries of the arguments in order; a single row without batch.
+    """
+    leaves, structure = flatten(tuple(args))
+    primals = real(leaves, level.name)
+    coefficients: list[list[Coefficient]] = []
+    start = 0
+    for x in primals:
+        part = slopes[:, start : start + x.size].reshape(len(slopes), *x.shape).astype(x.dtype)
+        start += x.size
+        slope = make_handle(part[0]) if batch is None else batch.of_examples(make_handle(part))
+        zeros = [None] * (level.order - 1)
+        coefficients.append([alias(unwrap(x)), _like(x, slope) if part.any() else None, *zeros])
+    return Expansion(level, function, structure, primals, coefficients)
+
+
+def of_operator(
+    function: Function, args: Sequence[Pytree], terms: Mapping[Monomial, float], operation: str
+) -> Any:
+    """The value of an operator whose terms, by the numbers of entries, are all of one order."""
+    algebra = algebra_of(tuple(terms.items()))
+    slopes = algebra.slopes(_entries(args, operation))
+    with Polynomials(algebra).entered() as polynomials:
+        level = SeriesLevel(algebra.order, operation, polynomials)
+        try:
+            return _on_lines(function, args, slopes, level, polynomials.batch(1)).tree(algebra.order)
+        except UncollapsibleError:
+            pass
+    # A rule is not linear in derivatives, as that of a matrix function, which applies it to blocks.
+    values = [_scaled(_partial(function, m, operation)(*args), c) for m, c in terms.items()]
+    return reduce(_sum, values)
+
+
+def _partial(function: Function, monomial: Monomial, operation: str) -> Function:
+    """A partial derivative of a function, one variable after the other."""
+    for entry, order in Counter(monomial).items():
+
+        def derivative(*args: Pytree, of: Function = function, entry: int = entry, order: int = order) -> Any:
+            unit = np.zeros((1, _entries(args, operation)))
+            unit[0, entry] = 1
+            expansion = _on_lines(of, args, unit, SeriesLevel(order, operation), None)
+            return expansion.tree(order, float(math.factorial(order)))
+
+        function = derivative
+    return function
+
+
+def _like(x: Pytree, slope: ArrayLike) -> Any:
     """The slope as a plain handle beside that of a leaf: of a masked tensor, of the entries that exist."""
     return unwrap(masked_tensor(slope, x.get_mask())) if isinstance(x, MaskedTensor) else slope
 
@@ -76,7 +121,7 @@ def along_axes(
         directions = np.eye(sum(x.size for x in primals))
         if weights is not None:
             directions, weights = directions[weights != 0], weights[weights != 0]
-        return along(function, args, directions, weights, 2, operation)
+        return along(function, args, directions, weights, operation)
     (x,) = primals
     width = size // count
     numbers = np.moveaxis(np.arange(size).reshape(shape), axis, 0).reshape(count, width)
@@ -107,6 +152,7 @@ def real(leaves: list[Pytree], operation: str) -> list[Any]:
 
 
 def _entries(args: Sequence[Pytree], operation: str) -> int:
+    """The number of entries of all leaves."""
     return sum(x.size for x in real(flatten(tuple(args))[0], operation))
 
 
@@ -181,7 +227,7 @@ def laplacian(
         if directions is None:
             expansion = along_axes(partial, primals, factors, "laplacian")
         else:
-            expansion = along(partial, primals, directions, factors, 2, "laplacian")
+            expansion = along(partial, primals, directions, factors, "laplacian")
         return expansion.tree(0), expansion.tree(2, 2.0)
 
     return call
@@ -191,8 +237,10 @@ def laplacian(
 def biharmonic(function: Callable[P, R], argnums: Argnums = 0) -> Callable[P, R]:
     """A function that returns the Laplacian of the Laplacian of a function.
 
-    The sum of d4/dx_i^2 dx_j^2 over all i and j: one forward pass that carries two Laplacians, the inner
-    one with its own Jacobian and Laplacian. Parameters and errors are those of `laplacian`.
+    The sum of d4/dx_i^2 dx_j^2 over all i and j, by one forward pass. What is carried through the function is
+    its value, gradient and Hessian, the gradient of its Laplacian and the result: in a network of d inputs
+    each product has d (d + 1) / 2 + 2 d + 2 rows for each example. Parameters and errors are those of
+    `laplacian`.
 
     >>> import iverson as iv
     >>> biharmonic(lambda x: x[0]**4 + x[0]**2 * x[1]**2)(iv.asarray([1.0, 2.0]))
@@ -202,11 +250,10 @@ def biharmonic(function: Callable[P, R], argnums: Argnums = 0) -> Callable[P, R]
     @as_named(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         partial, primals, _ = with_argnums(function, args, kwargs, argnums, "biharmonic")
-
-        def inner(*xs: Pytree) -> Any:
-            return along_axes(partial, xs, None, "biharmonic").tree(2, 2.0)
-
-        return along_axes(inner, primals, None, "biharmonic").tree(2, 2.0)
+        count = _entries(primals, "biharmonic")
+        pairs = combinations_with_replacement(range(count), 2)
+        terms: dict[Monomial, float] = {(i, i, j, j): 1.0 if i == j else 2.0 for i, j in pairs}
+        return of_operator(partial, primals, terms, "biharmonic")
 
     return call
 
@@ -219,8 +266,7 @@ def differential_operator(function: Callable[P, R], terms: Terms, argnums: Argnu
     Parameters
     ----------
     function : of tensors, returns a pytree of tensors, of any shapes.
-    terms : coefficients by multi-index: ``{(2, 0): 1.0, (0, 1): -0.5}`` is d2/dx0^2 - 0.5 d/dx1. A multi-
-    index
+    terms : coefficients by multi-index: ``{(2, 0): 1.0, (0, 1): -0.5}`` is d2/dx0^2 - 0.5 d/dx1. An index
         has an order for each entry of the arguments that are differentiated in; for a function of one
         number it may be an integer.
     argnums : which arguments to differentiate in, as in `laplacian`.
@@ -229,13 +275,13 @@ def differential_operator(function: Callable[P, R], terms: Terms, argnums: Argnu
     -------
     A function that returns the operator's value, a pytree like the result of ``function``.
 
-    Mixed derivatives are interpolated from derivatives along directions; for each order there is one pass,
-    with the highest coefficients summed over the directions at once. Raises ArgumentError for no terms and
-    for indices that are not whole numbers from 0, ShapeError for indices of another length.
+    For each order there is one forward pass. Coefficient k of a value is a polynomial of degree k in the
+    direction, of which only what the operator can see is carried: the rows of each product are as few as
+    those of any algebra of coefficients. Raises ArgumentError for no terms and for indices that are not whole
+    numbers from 0, ShapeError for indices of another length.
 
-    Source: Griewank, Utke and Walther, Evaluating higher derivative tensors by forward propagation of
-    univariate Taylor series, Mathematics of Computation 69 (2000); Dangel et al., Collapsing Taylor mode
-    automatic differentiation, arXiv 2505.13644.
+    Source: Iarrobino and Kanev, Power Sums, Gorenstein Algebras, and Determinantal Loci (1999), chapter 1,
+    for the algebra; Griewank and Walther, Evaluating Derivatives (2nd edition, 2008), chapter 13, for series.
 
     >>> import iverson as iv
     >>> wave = differential_operator(lambda x: iv.sin(x[0]) * x[1]**3, {(2, 0): 1.0, (1, 2): 2.0})
@@ -244,54 +290,31 @@ def differential_operator(function: Callable[P, R], terms: Terms, argnums: Argnu
     >>> differential_operator(iv.exp, {3: 1.0, 1: 2.0})(iv.asarray(0.0))
     iverson.Tensor(3.)
     """
+    operation = "differential_operator"
     by_order = _by_order(terms)
 
     @as_named(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-        partial, primals, _ = with_argnums(function, args, kwargs, argnums, "differential_operator")
-        count = _entries(primals, "differential_operator")
+        partial, primals, _ = with_argnums(function, args, kwargs, argnums, operation)
+        count = _entries(primals, operation)
         for indices in by_order.values():
             for index in indices:
                 if len(index) != count:
                     raise ShapeError(
-                        "differential_operator",
+                        operation,
                         "terms",
                         got=f"the index {index} of {len(index)} orders",
                         expected=f"{count}, one for each number that is differentiated in",
                     )
-        total: Any = None
-        for order, indices in sorted(by_order.items()):
-            term = _of_order(partial, primals, order, indices)
-            total = term if total is None else _sum(total, term)
-        return total
+        values = [
+            of_operator(partial, primals, {_monomial(index): c for index, c in indices.items()}, operation)
+            if order
+            else _scaled(partial(*primals), *indices.values())
+            for order, indices in sorted(by_order.items())
+        ]
+        return reduce(_sum, values)
 
     return call
-
-
-def _of_order(
-    function: Function, primals: Sequence[Pytree], order: int, terms: Mapping[MultiIndex, float]
-) -> Any:
-    """The terms of one order."""
-    operation = "differential_operator"
-    if order == 0:
-        (factor,) = terms.values()
-        return _scaled(function(*primals), factor)
-    if order == 1:
-        index = np.array(list(terms))
-        directions = (np.array(list(terms.values())) @ index).reshape(1, -1)
-        leaves, structure = flatten(tuple(primals))
-        coefficients: list[list[Coefficient]] = []
-        start = 0
-        for x in real(leaves, operation):
-            part = directions[0, start : start + x.size].reshape(x.shape).astype(x.dtype)
-            start += x.size
-            coefficients.append([alias(unwrap(x)), make_handle(part)])
-        level = SeriesLevel(1, operation)
-        return Expansion(level, function, structure, real(leaves, operation), coefficients).tree(1)
-    weights = directions_of(terms)
-    directions, factors = np.array(list(weights), float), np.array(list(weights.values()))
-    expansion = along(function, primals, directions, factors, order, operation)
-    return expansion.tree(order, float(math.factorial(order)))
 
 
 def _scaled(tree: Pytree, factor: float) -> Any:
@@ -304,6 +327,11 @@ def _sum(a: Pytree, b: Pytree) -> Any:
     import optree
 
     return optree.tree_map(lambda x, y: x + y, a, b)
+
+
+def _monomial(index: MultiIndex) -> Monomial:
+    """The variables of a multi-index, each as often as its order says."""
+    return tuple([k for k, n in enumerate(index) for _ in range(n)])
 
 
 def _by_order(terms: Terms) -> dict[int, dict[MultiIndex, float]]:

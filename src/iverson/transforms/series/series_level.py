@@ -20,8 +20,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 from weakref import ref
+
+import numpy as np
 
 from iverson.autograd import forward
 from iverson.autograd.accumulate import added
@@ -58,7 +60,8 @@ from iverson.kernels.deferred_patterns import origin_of
 from iverson.kernels.index_keys import canonical_slice
 from iverson.layouts import Layout, Sparse, Zero, register, to_strided
 from iverson.transforms.batching.batch_level import Batch, Batched
-from iverson.transforms.series.curves import Curves, Directions, axis_of_result
+from iverson.transforms.series.curves import Curves, Directions, Factor, UncollapsibleError, axis_of_result
+from iverson.transforms.series.polynomials import Polynomials
 
 #: A coefficient: a handle outside of the level; None for zero.
 Coefficient = Handle | None
@@ -67,7 +70,7 @@ Argument: TypeAlias = Any
 #: The calls within a rule, by op, operands and parameters.
 Network: TypeAlias = dict[Any, Any]
 #: A product of two coefficients.
-Binary: TypeAlias = Callable[[Any, Any], Any]
+Binary: TypeAlias = Callable[..., Any]
 #: Coefficient k of each result of a call, for k from 0 upwards.
 Terms = Callable[[int], Sequence[Coefficient]]
 
@@ -121,6 +124,12 @@ class Series(LevelValue):
         first = self.coefficient(0)
         return None if first is None else value_of(first)
 
+    def degree(self, k: int) -> int:
+        """The degree of coefficient k in the direction: of a derivative, above k."""
+        level: Any = self._level
+        order: int = level.order
+        return k + order - self.top
+
     def slope(self) -> Series:
         """The series of the derivative: coefficient k is k + 1 times coefficient k + 1 of this one."""
         if self._slope is None:
@@ -166,12 +175,6 @@ def _scaled(c: Coefficient, factor: int) -> Coefficient:
     return c if c is None or factor == 1 else F.multiply(c, factor)
 
 
-class Indexed(Protocol):
-    """Coefficients by their order."""
-
-    def __getitem__(self, k: int, /) -> Any: ...
-
-
 class Coefficients:
     """A series as a ``taylor`` rule of an op reads it: ``x[k]`` is a coefficient, None where that is zero."""
 
@@ -186,25 +189,34 @@ class Coefficients:
             return self._level.coefficient(self._of, k, self._top)
         return self._of if k == 0 else None
 
-    def convolved(self, other: Indexed, k: int, product: Binary) -> Coefficient:
-        """The sum of product(self[j], other[k - j]) over j from 1 to k."""
+    def convolved(
+        self, other: Coefficients, k: int, product: Binary, weight: Callable[[int], float] | None = None
+    ) -> Coefficient:
+        """The sum of product(self[j], other[k - j]) over j from 1 to k, times weight(j)."""
         terms = []
         for j in range(1, k + 1):
-            a, a_summed = self._factor(j)
-            b, b_summed = other._factor(k - j) if isinstance(other, Coefficients) else (other[k - j], False)
+            a, b = self._factor(j), other._factor(k - j)
             if a is not None and b is not None:
-                terms.append(self._level.collapsed(product(a, b), k == self._top, a_summed or b_summed))
+                a = a if weight is None else F.multiply(a, weight(j))
+                factors = ((0,), self.degree(j)), ((1,), other.degree(k - j))
+                terms.append(self._level.product(product, (a, b), factors))
         return total(terms)
 
-    def _factor(self, k: int) -> tuple[Any, bool]:
-        """Coefficient k as a factor of a product, and True if it is summed over the directions already."""
-        if type(self._of) is Series:
-            return self._of.coefficient(k), k == self._of.top
-        return self[k], False
+    def _factor(self, k: int) -> Any:
+        """Coefficient k as a factor of a product."""
+        return self._of.coefficient(k) if type(self._of) is Series else self[k]
 
-    def summed(self, term: Argument, k: int) -> Argument:
-        """A term of coefficient k, summed over the directions where coefficient k is."""
-        return self._level.collapsed(term, k == self._top, is_summed=False)
+    def degree(self, k: int) -> int:
+        """The degree of coefficient k in the direction."""
+        return self._of.degree(k) if type(self._of) is Series else 0
+
+    def slope_power(self, k: int) -> Any:
+        """Coefficient 1 to the power k, whose degree is k times that of coefficient 1."""
+        slope = power = self._factor(1)
+        degree = self.degree(1)
+        for j in range(1, k):
+            power = self._level.product(F.multiply, (power, slope), (((0,), j * degree), ((1,), degree)))
+        return power
 
     def power(self, exponent: int, k: int) -> Coefficient:
         """Coefficient k of a power with a whole exponent above 0, by repeated squares."""
@@ -252,15 +264,19 @@ class SeriesLevel(Level):
         "_function",
         "_network",
         "_recorded",
+        "_sharing",
         "_written",
         "directions",
         "order",
     )
 
-    def __init__(self, order: int, name: str = "jet", directions: Directions | None = None) -> None:
+    def __init__(
+        self, order: int, name: str = "jet", directions: Directions | Polynomials | None = None
+    ) -> None:
         super().__init__(name)
         self.order = order
         self.directions = directions
+        self._sharing = directions if isinstance(directions, Directions) and directions.count else None
         self._recorded = is_grad_enabled()
         self._constant = is_constant()
         self._network: Network | None = None
@@ -300,6 +316,12 @@ class SeriesLevel(Level):
         if self.directions is None or not is_top or is_summed:
             return x
         return self.directions.summed(x)
+
+    def product(self, call: Binary, args: Sequence[Argument], factors: Sequence[Factor]) -> Any:
+        """The result of a call on coefficients that is linear in each factor."""
+        if self.directions is None:
+            return call(*args)
+        return self.directions.product(self.order, call, args, factors)
 
     def variable_of(self, x: Argument) -> Any:
         """Handle that is differentiated within the level; a tensor from outside is a constant series."""
@@ -364,15 +386,11 @@ class SeriesLevel(Level):
                 return tuple(self._called(args, params))
             if self._network is not None:
                 return self._packed(op, self._shared(self._network, op, args, params))
-            if self.directions is not None and self.directions.count:
-                if (
-                    op.name == "sum"
-                    and (series := self._reduced(self.directions, args[0], params)) is not None
-                ):
+            axis = None
+            if (directions := self._sharing) is not None:
+                if op.name == "sum" and (series := self._reduced(directions, args[0], params)) is not None:
                     return series
-                args, axis = self._arranged(self.directions, op, args, params)
-            else:
-                axis = None
+                args, axis = self._arranged(directions, op, args, params)
             try:
                 with self.lazily() as network:
                     results = self._shared(network, op, args, params)
@@ -380,13 +398,15 @@ class SeriesLevel(Level):
                         if isinstance(x, Series):
                             x.coefficient(self.order)
                             x._call = None
-            except _UncollapsibleError:
+            except UncollapsibleError:
+                if isinstance(self.directions, Polynomials):
+                    raise
                 results = self._by_direction(op, args, params)
-            if axis is not None and self.directions is not None:
+            if axis is not None and directions is not None:
                 for x in results:
                     if isinstance(x, Series):
                         x._coefficients = [
-                            c if c is None else self.directions.moved(c, axis) for c in x._coefficients
+                            c if c is None else directions.moved(c, axis) for c in x._coefficients
                         ]
             return self._packed(op, results)
 
@@ -486,11 +506,11 @@ class SeriesLevel(Level):
                 for c in rule(self, args, params)
             ]
         avals = op.infer(*(_aval(a) for a in args), **params)
-        top = min(args[k].top for k in varying)
+        top = self._top(op, args, varying)
         results = [Series(self, a.shape, a.dtype, None, top) for a in (avals if op.multiple else (avals,))]
         groups = _groups(op, args, varying)
         if groups is None and self.directions is not None and not self._is_collapsible(op, args, varying):
-            raise _UncollapsibleError(
+            raise UncollapsibleError(
                 self.name,
                 got=f"{op.name} of a derivative, in a rule of a Function",
                 expected="a rule that is linear in what it is given",
@@ -498,6 +518,8 @@ class SeriesLevel(Level):
         replaced = pushforward_of(op.name) in overrides()
         if groups is not None and not replaced:
             terms: Terms = Product(self, op, args, params, groups, results, top).terms
+        elif self.directions is not None and len(varying) == 1 and op.entry_map.elementwise and not replaced:
+            terms = self._composed(op, args, params, varying[0])
         else:
             by_rule = None if replaced else self._by_taylor(op, args, params, results, top)
             terms = self._derived(op, args, params, varying, results) if by_rule is None else by_rule
@@ -506,6 +528,14 @@ class SeriesLevel(Level):
             series._call = call
         # Integers and booleans do not vary.
         return [x if dtypes.is_inexact(x.dtype) else value_of(x.coefficient(0)) for x in results]
+
+    def _top(self, op: Op, args: Sequence[Argument], varying: Sequence[int]) -> int:
+        """The order of the coefficient of the highest degree: excesses of degrees over orders add up."""
+        top, remaining = self.order, set(varying)
+        for group in (*op.groups(len(args)), tuple(varying)):
+            top -= self.order - min([args[k].top for k in remaining.intersection(group)], default=self.order)
+            remaining.difference_update(group)
+        return top
 
     def _is_collapsible(self, op: Op, args: Sequence[Argument], varying: Sequence[int]) -> bool:
         """True if an op of a rule is linear in the derivatives of values: then it is so in their sum."""
@@ -555,6 +585,42 @@ class SeriesLevel(Level):
                     raise AssertionError(op.name)
                 return self._first_terms(op, args, params)
             return c if op.multiple else (c,)
+
+        return terms
+
+    def _composed(self, op: Op, args: Sequence[Argument], params: Keywords, varying: int) -> Terms:
+        """The coefficients of an elementwise function f of one series x: the sum of f_m (x - x_0)^m.
+
+        Its own coefficients f_m at x_0 are alike for all directions.
+        """
+        x = args[varying]
+        multiply = TABLE["multiply"]
+        factors: list[Coefficient] = []
+        powers: list[Series] = []
+
+        def start() -> None:
+            with SeriesLevel(self.order, self.name) as level:
+                first = _first(x)
+                slope = make_handle(np.broadcast_to(np.ones((), x.dtype), x.shape))
+                operands = [_first(a) if type(a) is Series else a for a in args]
+                operands[varying] = level.handle([first, slope, *(None,) * (self.order - 1)])
+                factors.extend(level.coefficients_of(bind(op, tuple(operands), params)))
+            difference = Series(self, x.shape, x.dtype, None, x.top)
+            difference._call = Call((difference,), lambda k: (x.coefficient(k) if k else None,))
+            powers.append(difference)
+            with self.lazily(), self.innermost():
+                while len(powers) < self.order:
+                    powers.append(self.bind(multiply, (powers[-1], difference), {}))
+
+        def terms(k: int) -> Sequence[Coefficient]:
+            if not factors:
+                start()
+            if k == 0:
+                return (factors[0],)
+            pairs = [
+                (factors[m], powers[m - 1].coefficient(k)) for m in range(1, k + 1) if factors[m] is not None
+            ]
+            return (total([F.multiply(f, p) for f, p in pairs if p is not None]),)
 
         return terms
 
@@ -627,8 +693,8 @@ class SeriesLevel(Level):
             return results
         if any(isinstance(a, Wrapper) for a in args):
             return None
-        if self.directions is not None and self.directions.count:
-            args = tuple([self._one_by_one(self.directions, a) for a in args])
+        if self._sharing is not None:
+            args = tuple([self._one_by_one(self._sharing, a) for a in args])
         with self._outside():
             out = function.apply(*(_outside(self, a) for a in args))
         firsts = out if isinstance(out, tuple) else (out,)
@@ -686,10 +752,6 @@ class SeriesLevel(Level):
                 y._call = None
 
 
-class _UncollapsibleError(GraphError):
-    """Raised in a rule that applies an op that is not linear to derivatives."""
-
-
 def _without(level: SeriesLevel, series: Series, order: int) -> Argument:
     """A series of another level with the same coefficients but the highest."""
     coefficients = [series.coefficient(k) for k in range(1, order)]
@@ -737,11 +799,14 @@ class Product:
             args = self._operands(orders)
             if args is None:
                 continue
-            out = run(self.op, args, self.params)
-            summed = any(j == top for j, top in zip(orders, self.tops, strict=True))
+            degrees = [j + self.level.order - top for j, top in zip(orders, self.tops, strict=True)]
+            out = self.level.product(self._run, args, list(zip(self.groups, degrees, strict=True)))
             for terms, x in zip(sums, out if self.op.multiple else (out,), strict=True):
-                terms.append(self.level.collapsed(x, k == self.top, summed))
+                terms.append(x)
         return [total(terms) for terms in sums]
+
+    def _run(self, *args: Argument) -> Any:
+        return run(self.op, args, self.params)
 
     def _operands(self, orders: Sequence[int]) -> tuple[Any, ...] | None:
         """Operands with coefficients of these orders in the groups; None if one of these is zero."""
@@ -770,17 +835,17 @@ class Product:
 
     def _squared(self, k: int) -> Coefficient:
         """Coefficient k of x * x: products of two different coefficients occur twice."""
-        x, level, top = self.args[0], self.level, self.top
-        pairs = []
-        for j in range((k + 1) // 2):
-            a, b = level.coefficient(x, j, top), level.coefficient(x, k - j, top)
-            if a is not None and b is not None:
-                pairs.append(level.collapsed(F.multiply(a, b), k == top, k - j == top))
-        twice = _scaled(total(pairs), 2)
-        middle = x.coefficient(k // 2) if k % 2 == 0 else None
-        if middle is None:
-            return twice
-        return total([twice, level.collapsed(F.multiply(middle, middle), k == top, k == top == 0)])
+        x = self.args[0]
+
+        def pair(j: int) -> Coefficient:
+            a, b = x.coefficient(j), x.coefficient(k - j)
+            if a is None or b is None:
+                return None
+            factors = ((0,), x.degree(j)), ((1,), x.degree(k - j))
+            return self.level.product(F.multiply, (a, b), factors)  # type: ignore[no-any-return]
+
+        twice = _scaled(total([pair(j) for j in range((k + 1) // 2)]), 2)
+        return twice if k % 2 else total([twice, pair(k // 2)])
 
     def _all(self) -> list[Sequence[Coefficient]]:
         """All coefficients by one call of the op, on a batch of those that are not zero.

@@ -99,18 +99,24 @@ def _logistic(b: Builder, a: Value) -> tuple[Value, float]:
 
 def sigmoid(b: Builder, x: Value) -> Value:
     """1 / (1 + e^-x); for negative x as e^x / (1 + e^x), so that it may be subnormal."""
-    e = exp(b, -absolute(x))
+    _, e, bits = _decay(b, x)
+    e = scale(e, bits)
     return _over_one_plus(b, b.select(x < 0.0, e, b.const(1.0, x.type)), e)
 
 
 def silu(b: Builder, x: Value) -> Value:
     """x sigmoid(x); for negative x it is scaled last, so that it is rounded once where it is subnormal."""
-    last = -120.0 if x.type.elem == "float" else -760.0
-    bits, r, q = reduce(b, at_least(b, -absolute(x), last))
-    e = (r + q) + 1.0
+    last, e, bits = _decay(b, x)
     negative = x < 0.0
     part = _over_one_plus(b, b.select(negative, e, b.const(1.0, x.type)), scale(e, bits))
     return scale(at_least(b, x, last) * part, b.select(negative, bits, b.const(0, bits.type)))
+
+
+def _decay(b: Builder, x: Value) -> tuple[float, Value, Value]:
+    """The least x at which x e^x is no zero, and e and n with e 2^n = e^-|x|, alike for x and -x."""
+    last = -120.0 if x.type.elem == "float" else -760.0
+    bits, r, q = reduce(b, at_least(b, -absolute(x), last))
+    return last, (r + q) + 1.0, bits
 
 
 def _over_one_plus(b: Builder, top: Value, e: Value) -> Value:
