@@ -42,6 +42,7 @@ from iverson.core.shapes import Shape
 from iverson.core.table import F
 from iverson.layouts import Sparse, Zero, to_strided
 from iverson.masked import MaskedTensor
+from iverson.optim.fused_steps import FusedStep
 from iverson.optim.touched_parts import (
     Part,
     State,
@@ -141,6 +142,7 @@ class Optimizer(ABC):
         self._states: list[State | None] = [None] * len(self.params)
         self._groups: list[Optimizer] = [self]
         self._first_lr: float | None = None
+        self._fused = FusedStep()
 
     def __setattr__(self, name: str, value: T) -> None:
         if "_closed" in vars(self) and name not in vars(self) and not hasattr(type(self), name):
@@ -263,6 +265,8 @@ class Optimizer(ABC):
             from iverson.optim.traced import step
 
             step(self, leaves, trace_cells)
+            return
+        if self._fused(self, leaves):
             return
         parts = [
             None if g is None else self._part(k, p, g)

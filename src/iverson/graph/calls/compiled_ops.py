@@ -45,6 +45,7 @@ from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import UNDEFINED, Argument, Graph, Undefined
 from iverson.graph.ir.operations import is_absent
 from iverson.graph.ir.pattern_binding import binding_of, bounds, inputs_on_symbols
+from iverson.graph.lowering.graph_lowering import Lowered
 from iverson.graph.ir.print import numbers
 from iverson.graph.lowering.graph_lowering import NOTHING_DONATED
 from iverson.graph.lowering.padding import on_binding
@@ -182,6 +183,11 @@ class Compiled:
             seconds = perf_counter() - start
             compilation_log.note(self.name, self.reason, len(self.graph.equations), seconds)
         return self._program
+
+    @property
+    def lowered(self) -> Lowered | None:
+        """The lowered graph, if it was called and runs on the values of its inputs as they are."""
+        return self._program if self.native and isinstance(self._program, Lowered) else None
 
     def _owned(self, values: Sequence[LayoutValue | Undefined], handles: Sequence[Argument]) -> Sequence[Any]:
         """Return ``values``, with a copy in place of each donated value whose memory another object uses.
