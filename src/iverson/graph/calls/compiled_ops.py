@@ -45,9 +45,8 @@ from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import UNDEFINED, Argument, Graph, Undefined
 from iverson.graph.ir.operations import is_absent
 from iverson.graph.ir.pattern_binding import binding_of, bounds, inputs_on_symbols
-from iverson.graph.lowering.graph_lowering import Lowered
 from iverson.graph.ir.print import numbers
-from iverson.graph.lowering.graph_lowering import NOTHING_DONATED
+from iverson.graph.lowering.graph_lowering import NOTHING_DONATED, Lowered
 from iverson.graph.lowering.padding import on_binding
 from iverson.graph.passes import simplified
 from iverson.graph.passes.common_subexpressions import common

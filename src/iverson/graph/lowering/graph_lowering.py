@@ -167,7 +167,7 @@ class Lowered:
         return self._direct
 
     def run_directly(self, arrays: tuple[Array, ...]) -> Sequence[Any]:
-        """What the one program (`direct`) makes of arrays in its order, contiguous and its own where it writes."""
+        """Outputs of the one program (`direct`) for arrays in its order; it owns those that it writes."""
         assert self._direct is not None
         try:
             outputs = self._direct.step.compiled.run(arrays)
