@@ -1,4 +1,4 @@
-"""Steps of many parameters as one program: the same numbers as steps of each, whatever happens between them."""
+"""Steps of many parameters as one program: the numbers are those of single steps, in all situations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPTIMIZERS = {
     "nadam": lambda p: NAdam(p, lr=0.1),
     "radam": lambda p: RAdam(p, lr=0.1),
     "adagrad": lambda p: Adagrad(p, lr=0.1),
-    "adadelta": lambda p: Adadelta(p),
+    "adadelta": Adadelta,
     "rmsprop": lambda p: RMSprop(p, lr=0.1),
     "lion": lambda p: Lion(p, lr=0.01),
 }

@@ -108,6 +108,6 @@ class InPlaceCall:
 
 
 def numbered(traced: TracedFunction) -> list[tuple[Cell, int]]:
-    """Cells that a traced function writes, with the number of the output, -1 for a gradient that it removes."""
+    """Cells that a traced function writes, with the output's number, or -1 for a gradient that is removed."""
     outputs = count(traced.own)
     return [(cell, next(outputs) if is_tensor else -1) for cell, is_tensor in traced.put]
