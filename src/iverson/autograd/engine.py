@@ -140,7 +140,7 @@ def _walk(
             if in_level:
                 differentiated.set(node.where)
             for k, ct in _cotangents(node, g, demands, recording):
-                parent = parents[k]
+                parent: Any = parents[k]
                 if parent.op is None and select:
                     ct = _without_condition(ct)
                 if parent in cotangents or parent.multiple:
@@ -171,10 +171,11 @@ def _arrived(seeds: list[tuple[Slot, Handle]], needs: Needs, recording: bool) ->
 
 def _without_condition(ct: Cotangent) -> Any:
     """The values of a cotangent whose selection is made, without the condition, which may refer to masks."""
-    value = ct._value if type(ct) is not LowRank else None
+    handle: Any = ct
+    value = getattr(handle, "_value", None)
     if type(value) is Bracket and value.is_made and value.is_lazy:
-        return make_handle(value.values, ct._node, ct._index)
-    return ct
+        return make_handle(value.values, handle._node, handle._index)
+    return handle
 
 
 def _arrive(cotangents: Arrived, node: Node | None, index: int, ct: Cotangent, recording: bool) -> None:

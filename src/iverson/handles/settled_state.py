@@ -15,7 +15,7 @@ from weakref import ref
 
 import numpy as np
 
-from iverson.core.dispatch import Handle, make_handle
+from iverson.core.dispatch import Handle, Operand, make_handle
 from iverson.core.protocols import NDArray
 from iverson.handles.views import is_linked, unlinked
 from iverson.layouts.strided import has_one_owner, holds_alone
@@ -38,34 +38,34 @@ _ALONE = _references_of_one_owner()
 
 
 class SettledState:
-    """Strided tensors of which the first ``written`` ones are written in place by each call.
+    """Strided tensors of which the first ``count`` ones are written in place by each call.
 
     It refers to them, and to their arrays, weakly: a reference more would be another owner of the memory.
     """
 
-    __slots__ = ("_arrays", "_based", "_handles", "_nodes", "_written", "ids")
+    __slots__ = ("_arrays", "_based", "_count", "_handles", "_nodes", "ids")
 
-    def __init__(self, handles: Sequence[Handle], written: int) -> None:
+    def __init__(self, handles: Sequence[Handle], count: int) -> None:
         for x in handles:
             unlinked(x)
         self._handles = list(map(ref, handles))
         self._arrays = [ref(x._value) for x in handles]
         self._nodes = [x._node for x in handles]
-        self._written = written
+        self._count = count
         #: The written arrays that are views of a buffer, which then has to have one owner, too.
-        self._based = [k for k, x in enumerate(handles[:written]) if x._value.base is not None]
+        self._based = [k for k, x in enumerate(handles[:count]) if x._value.base is not None]
         #: The identities of the handles.
         self.ids = frozenset(map(id, handles))
 
     @classmethod
-    def of(cls, handles: Sequence[Any], written: int) -> SettledState | None:
+    def of(cls, handles: Sequence[Operand], count: int) -> SettledState | None:
         """The state, if all handles have strided values, no parts, and memory of their own where written."""
-        fits = all(isinstance(x, Handle) and type(x._value) is np.ndarray for x in handles)
-        if not fits or any(map(is_linked, handles)) or len(set(map(id, handles))) < len(handles):
+        tensors = [x for x in handles if isinstance(x, Handle) and type(x._value) is np.ndarray]
+        if len(set(map(id, tensors))) < len(handles) or any(map(is_linked, tensors)):
             return None
-        if not all(holds_alone(x) and x._value.flags.carray for x in handles[:written]):
+        if not all(holds_alone(x) and x._value.flags.carray for x in tensors[:count]):
             return None
-        return cls(handles, written)
+        return cls(tensors, count)
 
     def arrays(self) -> list[NDArray] | None:
         """The arrays of the tensors; None if anything but their entries has changed, or has another owner."""
@@ -78,7 +78,7 @@ class SettledState:
             return None
         if not all(map(is_, map(_nodes, handles), self._nodes)) or any(map(_links, handles)):
             return None
-        if max(_owners(arrays, self._written), default=0) > _ALONE:
+        if max(_owners(arrays, self._count), default=0) > _ALONE:
             return None
         for k in self._based:
             base = arrays[k].base

@@ -17,7 +17,7 @@ from weakref import ref
 
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.tracked_guards import check_in_place
-from iverson.core.dispatch import bind, is_tracked, unwrap
+from iverson.core.dispatch import Handle, bind, is_tracked, unwrap
 from iverson.core.errors import GradientError
 from iverson.core.op import Op
 from iverson.core.protocols import Shaped
@@ -97,20 +97,22 @@ def _itself(x: T) -> Any:
     return x
 
 
-def _link_of(x: Linked) -> Link | None:
+def _link_of(x: Linked | Handle) -> Link | None:
+    kind: Any = type(x)
     try:
-        return type(x)._link.__get__(x)  # not by getattr, which explains what is missing
+        return kind._link.__get__(x)  # not by getattr, which explains what is missing
     except AttributeError:
         return None
 
 
-def is_linked(x: Linked) -> bool:
+def is_linked(x: Handle) -> bool:
     """True if a handle is a part of another, or had parts."""
     return _link_of(x) is not None
 
 
-def unlinked(x: Linked) -> None:
+def unlinked(handle: Handle) -> None:
     """Say of a handle without a link that it has none, so that reading its link takes no call of Python."""
+    x: Any = handle
     x._link = _link_of(x)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 from iverson.layouts import strided_operands
@@ -16,12 +16,23 @@ from iverson.transforms.jit import jit
 
 if TYPE_CHECKING:
     from iverson.handles.array import Array
-    from iverson.optim.base import Optimizer
 
 #: Equal steps after which a program is made, which takes as long as some hundred of them.
 AFTER = 8
 #: Parameters from which it is faster.
 LEAST = 4
+
+
+class Stepper(Protocol):
+    """An optimizer, as its fused steps see it (`iverson.optim.base.Optimizer`)."""
+
+    params: list[Any]
+    lr: float
+    _facts: Any
+
+    @property
+    def _groups(self) -> Sequence[Stepper]: ...
+    def step(self, gradients: list[Array | None], /) -> None: ...
 
 
 class FusedStep:
@@ -37,13 +48,13 @@ class FusedStep:
         self._fits = False
         self._kind: Any = None
         self._facts: list[object] = []
-        self._owner: Callable[[], Any] = _nobody
+        self._owner: Callable[[], Stepper | None] = _nobody
         self._program: Callable[..., Any] | None = None
 
     def __reduce__(self) -> tuple[type[FusedStep], tuple[()]]:
         return FusedStep, ()  # a copy of an optimizer counts its own steps
 
-    def __call__(self, opt: Optimizer, gradients: Sequence[Array | None]) -> bool:
+    def __call__(self, opt: Stepper, gradients: Sequence[Array | None]) -> bool:
         """Make a step if it is one of many; returns False, and has done nothing, if it is not (yet)."""
         if len(gradients) < LEAST:
             return False
@@ -85,11 +96,12 @@ def _nobody() -> None:
     """A reference to no optimizer."""
 
 
-def _of_present(owner: Callable[[], Any], at: Sequence[int]) -> Callable[..., None]:
+def _of_present(owner: Callable[[], Stepper | None], at: Sequence[int]) -> Callable[..., None]:
     """A step of the optimizer as a function of the gradients of the parameters ``at``."""
 
     def step(*present: Array) -> None:
         opt = owner()
+        assert opt is not None
         gradients: list[Array | None] = [None] * len(opt.params)
         for k, g in zip(at, present, strict=True):
             gradients[k] = g

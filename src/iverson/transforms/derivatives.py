@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
+from iverson.autograd.demand_propagation import Slot
 from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
 from iverson.autograd.mode import is_grad_enabled, recording
@@ -170,11 +171,12 @@ class Linearization:
         order = reachable([node for (node, _), _ in seeds], oldest(targets))
         if self.outer or _tracked(cotangents) or overrides() or any(map(runs_code_of_user, order)):
             return self.pull(cotangents)
-        self.aux, self.results = self.auxiliary(), handed_out(self.results, False)
+        outputs: Any = self.results
+        self.aux, self.results = self.auxiliary(), handed_out(outputs, False)
         self.outputs = list(map(unwrap, self.results))
         return self._gradients(reverse(seeds, targets, create_graph=False, order=order), False)
 
-    def _seeds(self, cotangents: list[Handle | None]) -> list[tuple[tuple[Any, int], Handle]]:
+    def _seeds(self, cotangents: list[Handle | None]) -> list[tuple[Slot, Handle]]:
         """Slots of the outputs and their cotangents, for those that are tracked and defined."""
         return [
             (slot_of(o), ct)
@@ -182,9 +184,9 @@ class Linearization:
             if is_tracked(o) and ct is not None
         ]
 
-    def _gradients(self, cotangents: Mapping[Any, Handle], recorded: bool) -> list[Any]:
+    def _gradients(self, cotangents: Mapping[Slot, Handle], recorded: bool) -> list[Any]:
         """Results of a pass by slot as handles for the caller, one for each input."""
-        results = [cotangents.get(slot_of(v), Tensor(Zero(v.shape, v.dtype))) for v in self.variables]
+        results: Any = [cotangents.get(slot_of(v), Tensor(Zero(v.shape, v.dtype))) for v in self.variables]
         return handed_out(results, recorded)
 
     def _walked(self, walk: Callable[[bool], T], recording: bool) -> tuple[Any, bool]:

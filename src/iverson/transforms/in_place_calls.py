@@ -38,12 +38,12 @@ class InPlaceCall:
     def __init__(
         self,
         traced: TracedFunction,
-        lowered: Lowered,
+        program: Lowered,
         state: SettledState,
         numbers: Sequence[NumberCell],
         order: Sequence[int],
     ) -> None:
-        self._traced, self._lowered, self._state, self._numbers = traced, lowered, state, numbers
+        self._traced, self._program, self._state, self._numbers = traced, program, state, numbers
         self._order: Any = itemgetter(*order, 0)
         self._places = [cell for cell in traced.cells if isinstance(cell, GradientCell)]
         self.results: list[int] = []
@@ -58,16 +58,16 @@ class InPlaceCall:
 
         arguments : how many inputs of the graph are arguments.
         """
-        lowered = compiled.lowered
-        if lowered is None or not traced.steps or traced.written or (direct := lowered.direct) is None:
+        program = compiled.lowered
+        if program is None or not traced.steps or traced.written or (direct := program.direct) is None:
             return None
         state = {
             k: x.now() if isinstance(x, TensorCell) else x for k, x in enumerate(traced.captured, arguments)
         }
         numbers = {k: x for k, x in state.items() if isinstance(x, NumberCell)}
         tensors = {k: x for k, x in state.items() if k not in numbers}
-        written = {direct.inputs[~n] for n in direct.outputs if n < 0}
-        if arguments + len(state) != len(lowered.graph.inputs) or not written <= tensors.keys():
+        targets = {direct.inputs[~n] for n in direct.outputs if n < 0}
+        if arguments + len(state) != len(program.graph.inputs) or not targets <= tensors.keys():
             return None
         puts = [(cell, direct.outputs[k] if k >= 0 else None) for cell, k in numbered(traced)]
         for cell, n in puts:
@@ -76,12 +76,12 @@ class InPlaceCall:
                     return None
             elif n is not None and n < 0:
                 return None
-        places = [*written, *(k for k in tensors if k not in written)]
-        settled = SettledState.of([tensors[k] for k in places], len(written))
+        places = [*targets, *(k for k in tensors if k not in targets)]
+        settled = SettledState.of([tensors[k] for k in places], len(targets))
         if settled is None or min(direct.outputs[: traced.own], default=0) < 0:
             return None
         where = dict(zip((*range(arguments), *places, *numbers), count(), strict=False))
-        result = cls(traced, lowered, settled, list(numbers.values()), [where[k] for k in direct.inputs])
+        result = cls(traced, program, settled, list(numbers.values()), [where[k] for k in direct.inputs])
         result.results = list(direct.outputs[: traced.own])
         result.gradients = [(n, c) for c, n in puts if n is not None and isinstance(c, GradientCell)]
         result.removed = [c for c, n in puts if n is None and isinstance(c, GradientCell)]
@@ -99,7 +99,7 @@ class InPlaceCall:
         if False in [place.holds() for place in self._places]:
             return CHANGED
         numbers = [value_of(cell.now()) for cell in self._numbers]
-        outputs = self._lowered.run_directly(self._order((*plain.values, *arrays, *numbers))[:-1])
+        outputs = self._program.run_directly(self._order((*plain.values, *arrays, *numbers))[:-1])
         for k, cell in self.gradients:
             cell.put(make_handle(outputs[k]))
         for cell in self.removed:

@@ -200,10 +200,10 @@ class _Entry:
         for cell, is_tensor in traced.put:
             cell.put(next(updates) if is_tensor else None)
         del inputs, updates
-        own = results[: traced.own]
+        outputs = results[: traced.own]
         del results
         self._in_place = None if self._inside else InPlaceCall.of(traced, self.compiled, len(handles))
-        return traced.packed(own)
+        return traced.packed(outputs)
 
     def _check_apart(
         self,

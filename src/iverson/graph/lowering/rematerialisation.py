@@ -135,7 +135,7 @@ class _Round:
     asked : for each later round, the results of ``makers`` that it reads.
     reads : for each later round, the memory (`_Index.root`) of the other values that it reads.
     unwritten : values that only this round reads, so that they are written nowhere now.
-    crossing : all values in ``asked``, and those that are written whatever is chosen (``written``).
+    crossing : all values in ``asked``, and those that are written whatever is chosen (``stores``).
     """
 
     def __init__(self, number: int, index: _Index, to_keep: set[Value], outputs: set[Value]) -> None:
@@ -153,8 +153,8 @@ class _Round:
             self.reads[j] = {self.root(v) for v in _reads(index.rounds[j]) - results - set(mine)}
         values = {v for e in group for v in e.results}
         self.unwritten = {v for v in values if v not in outputs and index.last(v) <= number}
-        self.written = to_keep.intersection(self.makers) if self.asked else set()
-        crossing = [v for v in self.makers if v in self.written]
+        self.stores = to_keep.intersection(self.makers) if self.asked else set()
+        crossing = [v for v in self.makers if v in self.stores]
         self.crossing = list(dict.fromkeys([*crossing, *(v for mine in self.asked.values() for v in mine)]))
 
     def settle(self) -> list[Equation]:
@@ -182,7 +182,7 @@ class _Round:
 
     def cost(self, to_keep: set[Value]) -> int:
         """The bytes written, read and held for what later rounds ask of this one, if these are kept."""
-        total = 2 * sum(map(size, to_keep - self.written))
+        total = 2 * sum(map(size, to_keep - self.stores))
         longer: set[Value] = set()
         for j, mine in self.asked.items():
             there = [v for v in mine if v in to_keep]
@@ -193,7 +193,7 @@ class _Round:
             results = {e.results[0] for e in chain}
             leaves = {self.root(x) for e in chain for x in values_of(e.operands) if x not in results}
             total += sum(size(x) for x in leaves - self.reads[j] if x not in there)
-            waiting = (x for x in leaves if x not in to_keep or x in self.written)
+            waiting = (x for x in leaves if x not in to_keep or x in self.stores)
             longer.update(x for x in waiting if x in self.index.made and self.index.last(x) < j)
         return total + sum(size(x) * (2 if x in self.unwritten else 1) for x in longer)
 
