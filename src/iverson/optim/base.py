@@ -156,6 +156,12 @@ class Optimizer(ABC):
         if name not in ("lr", "steps"):
             object.__setattr__(self, "_facts", object())  # what was traced before may not hold
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_fused"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _fused=FusedStep())  # a copy counts its own steps
+
     def __repr__(self) -> str:
         settings = [f"{name}={value!r}" for name, value in self._hyperparameters().items()]
         groups = f" in {len(self._groups)} groups" if len(self._groups) > 1 else ""

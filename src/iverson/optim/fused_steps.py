@@ -51,9 +51,6 @@ class FusedStep:
         self._owner: Callable[[], Stepper | None] = _nobody
         self._program: Callable[..., Any] | None = None
 
-    def __reduce__(self) -> tuple[type[FusedStep], tuple[()]]:
-        return FusedStep, ()  # a copy of an optimizer counts its own steps
-
     def __call__(self, opt: Stepper, gradients: Sequence[Array | None]) -> bool:
         """Make a step if it is one of many; returns False, and has done nothing, if it is not (yet)."""
         if len(gradients) < LEAST:
