@@ -159,7 +159,7 @@ class Optimizer(ABC):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_fused"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: StateDict) -> None:
         vars(self).update(state, _fused=FusedStep())  # a copy counts its own steps
 
     def __repr__(self) -> str:
