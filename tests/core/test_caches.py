@@ -140,6 +140,8 @@ COVERED: dict[str, str] = {
         testing.jacobians.Check._nearby testing.numerical.Numerical""",
     "the state of a tensor or an optimizer: no cache": """
         handles.tensor.Tensor interop.dask.gradients._Message optim.base.Optimizer""",
+    "all but entries and rates of the last step; all but entries of state after the last call": """
+        optim.fused_steps.FusedStep transforms.jit._Entry""",
     "one run of a pass, a lowering, a trace, a differentiation or a print: values and nodes themselves": """
         autograd.accumulate.Sum codegen.emit.llvm_builder.Builder codegen.emit.lane_evaluation.Machine
         codegen.runtime.object_linking._Object

@@ -67,7 +67,7 @@ Arrived = dict[Node, Any]
 
 
 def reverse(
-    seeds: Sequence[tuple[Slot, Handle]],
+    seeds: list[tuple[Slot, Handle]],
     targets: Mapping[Slot, Entries],
     *,
     create_graph: bool,
@@ -76,11 +76,13 @@ def reverse(
 ) -> dict[Slot, Any]:
     """The cotangents of the targets, by slot (node, result number), from the cotangents of the outputs.
 
-    seeds : pairs of a slot and the handle of its cotangent.
+    A node that nobody else refers to is freed, with the values that it keeps, as soon as its rules have run.
+
+    seeds : pairs of a slot and the handle of its cotangent; the list is emptied.
     targets : the entries demanded of each target. If a target is missing from the result, its cotangent is
         zero.
     create_graph : True if the pass itself is recorded, so that its results can be differentiated.
-    order : the nodes the seeds were made from, oldest first, if the caller knows them already.
+    order : the nodes the seeds were made from, oldest first, if the caller knows them already; it is emptied.
     select : True if selections in the results are computed.
     """
     if order is None:
@@ -99,46 +101,48 @@ def reverse(
 def _walk(
     order: list[Node],
     needs: Needs,
-    seeds: Sequence[tuple[Slot, Handle]],
+    seeds: list[tuple[Slot, Handle]],
     targets: Mapping[Slot, Entries],
     recording: bool,
     select: bool,
 ) -> dict[Slot, Any]:
     """Cotangents of the targets: runs the rules of the nodes in ``order``, from the newest to the oldest.
 
-    needs : the demands on the cotangents of all nodes.
+    needs : the demands on the cotangents of all nodes; emptied, as ``seeds`` and ``order`` are.
     recording : True if the pass is recorded.
     """
-    cotangents: Arrived = {}
-    for slot, handle in seeds:
-        node = slot[0]
-        if not node.multiple and node in needs.of_results and node not in cotangents:
-            cotangents[node] = handle
-        elif needs.result(*slot) is not NOTHING:
-            _arrive(cotangents, *slot, handle, recording)
+    cotangents = _arrived(seeds, needs, recording)
+    seeds.clear()
     results: dict[Slot, Any] = {}
     target_nodes = set(map(first, targets))
-    of_args = needs.of_args
     in_level = bool(levels())
     # Without a need nothing arrives; to count what is skipped, all nodes are passed by.
-    path: Any = order if work.active.count else of_args
-    for node in reversed(path):
+    counting = bool(work.active.count)
+    path: dict[Node, Any] = needs.of_args
+    if counting:
+        path = {node: needs.of_args.get(node) for node in order}
+    else:
+        needs.of_results.clear()
+    order.clear()
+    while path:
+        node, demands = path.popitem()
         g = cotangents.pop(node, None)
         if g is None:
-            if work.active.count:
+            if counting:
                 from iverson.autograd.skipped_cotangents import report_unreached
 
                 report_unreached(node, needs)
             continue
         if node.multiple or type(g) is Sum or node.meta is not None or node in target_nodes:
             g = _collect(node, g, results, targets, select)
-        demands = of_args.get(node)
         if demands is not None:
             parents = node.parents
             if in_level:
                 differentiated.set(node.where)
             for k, ct in _cotangents(node, g, demands, recording):
-                parent = parents[k]
+                parent: Any = parents[k]
+                if parent.op is None and select:
+                    ct = _without_condition(ct)
                 if parent in cotangents or parent.multiple:
                     _arrive(cotangents, parent, node.indices[k], ct, recording)
                 else:
@@ -151,6 +155,27 @@ def _walk(
         else:
             _collect(node, g, results, targets, select)
     return results
+
+
+def _arrived(seeds: list[tuple[Slot, Handle]], needs: Needs, recording: bool) -> Arrived:
+    """Cotangents of the outputs by node, those that a target depends on."""
+    cotangents: Arrived = {}
+    for slot, handle in seeds:
+        node = slot[0]
+        if not node.multiple and node in needs.of_results and node not in cotangents:
+            cotangents[node] = handle
+        elif needs.result(*slot) is not NOTHING:
+            _arrive(cotangents, *slot, handle, recording)
+    return cotangents
+
+
+def _without_condition(ct: Cotangent) -> Any:
+    """The values of a cotangent whose selection is made, without the condition, which may refer to masks."""
+    handle: Any = ct
+    value = getattr(handle, "_value", None)
+    if type(value) is Bracket and value.is_made and value.is_lazy:
+        return make_handle(value.values, handle._node, handle._index)
+    return handle
 
 
 def _arrive(cotangents: Arrived, node: Node | None, index: int, ct: Cotangent, recording: bool) -> None:

@@ -149,6 +149,11 @@ def of_user() -> AbstractContextManager[Any]:
     return nullcontext(Call()) if state is None else _looked_at(state)
 
 
+def runs_code_of_user(node: Node) -> bool:
+    """True if backward at a node calls a rule of a user or a hook, which `looking` would look at."""
+    return isinstance(node.op, JointOp) or (node.meta is not None and bool(node.meta.hooks))
+
+
 @contextmanager
 def _looked_at(state: Looking) -> Iterator[Call]:
     """Context for the code of a user: sets ``state.found`` if it reads a tracked outside tensor."""

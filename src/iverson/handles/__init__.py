@@ -10,6 +10,7 @@ imports only those listed before it.
 - `spy`: pictures of the pattern of a tensor or of a mask.
 - `notebook`: the HTML of a tensor.
 - `tensor`: the class `Tensor`.
+- `settled_state`: tensors that a compiled step writes in place, as its last call left them.
 - `typing`: types of the public functions' parameters.
 - `convert`: `asarray`.
 """

@@ -17,7 +17,7 @@ from weakref import ref
 
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.tracked_guards import check_in_place
-from iverson.core.dispatch import bind, is_tracked, unwrap
+from iverson.core.dispatch import Handle, bind, is_tracked, unwrap
 from iverson.core.errors import GradientError
 from iverson.core.op import Op
 from iverson.core.protocols import Params, Shaped
@@ -77,9 +77,8 @@ def as_part(part: Linked, base: Linked, key: Key) -> Any:
     """
     if not part.shape or type(part) is not type(base):
         return part
-    try:
-        link = type(base)._link.__get__(base)  # not by getattr, which explains what is missing
-    except AttributeError:
+    link: Any = _link_of(base)
+    if link is None:
         link = base._link = Link()
     parts = link.parts
     if len(parts) > 7 and len(parts) & (len(parts) - 1) == 0:  # at each doubling
@@ -98,11 +97,23 @@ def _itself(x: T) -> Any:
     return x
 
 
-def _link_of(x: Linked) -> Link | None:
+def _link_of(x: Linked | Handle) -> Link | None:
+    kind: Any = type(x)
     try:
-        return type(x)._link.__get__(x)
+        return kind._link.__get__(x)  # not by getattr, which explains what is missing
     except AttributeError:
         return None
+
+
+def is_linked(x: Handle) -> bool:
+    """True if a handle is a part of another, or had parts."""
+    return _link_of(x) is not None
+
+
+def unlinked(handle: Handle) -> None:
+    """Say of a handle without a link that it has none, so that reading its link takes no call of Python."""
+    x: Any = handle
+    x._link = _link_of(x)
 
 
 def _is_moved(key: Key) -> bool:
@@ -167,4 +178,4 @@ def read_again(x: Linked) -> None:
                 part._become(bind(key[0], (x,), key[1]) if _is_moved(key) else x[key])
 
 
-__all__ = ["as_part", "base_of", "moved_part", "read_again", "write_back"]
+__all__ = ["as_part", "base_of", "is_linked", "moved_part", "read_again", "unlinked", "write_back"]

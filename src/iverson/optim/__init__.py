@@ -6,6 +6,7 @@ imports only those listed before it.
 - `clipping`: bounds on gradients before a step.
 - `touched_parts`: the entries of a parameter that a step reads and writes.
 - `traced`: a step inside a trace.
+- `fused_steps`: the steps of all parameters as one program.
 - `base`: the base class of optimizers.
 - `optimizers`: the optimizers, each with its formula.
 - `functional`: an optimizer as functions of gradients, state and parameters.

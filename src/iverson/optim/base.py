@@ -42,6 +42,7 @@ from iverson.core.shapes import Shape
 from iverson.core.table import F
 from iverson.layouts import Sparse, Zero, to_strided
 from iverson.masked import MaskedTensor
+from iverson.optim.fused_steps import FusedStep
 from iverson.optim.touched_parts import (
     Part,
     State,
@@ -141,6 +142,7 @@ class Optimizer(ABC):
         self._states: list[State | None] = [None] * len(self.params)
         self._groups: list[Optimizer] = [self]
         self._first_lr: float | None = None
+        self._fused = FusedStep()
 
     def __setattr__(self, name: str, value: T) -> None:
         if "_closed" in vars(self) and name not in vars(self) and not hasattr(type(self), name):
@@ -153,6 +155,12 @@ class Optimizer(ABC):
         object.__setattr__(self, name, value)
         if name not in ("lr", "steps"):
             object.__setattr__(self, "_facts", object())  # what was traced before may not hold
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_fused"}
+
+    def __setstate__(self, state: StateDict) -> None:
+        vars(self).update(state, _fused=FusedStep())  # a copy counts its own steps
 
     def __repr__(self) -> str:
         settings = [f"{name}={value!r}" for name, value in self._hyperparameters().items()]
@@ -263,6 +271,8 @@ class Optimizer(ABC):
             from iverson.optim.traced import step
 
             step(self, leaves, trace_cells)
+            return
+        if self._fused(self, leaves):
             return
         parts = [
             None if g is None else self._part(k, p, g)

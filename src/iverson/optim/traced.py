@@ -7,7 +7,7 @@ gradient may be nonzero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -75,8 +75,12 @@ def step(opt: Traceable, gradients: Sequence[Array | None], cells: Cells) -> Non
             if g is not None
         ]
         makers = {v: e for e in cells.level.equations for v in e.results}
+        rates: dict[int, Tensor] = {}
         for k, p, g in checked:
-            _step(opt, k, p, g, cells, makers)
+            group = opt._own(k)
+            if id(group) not in rates:
+                rates[id(group)] = cells.number(_rate_of(group))
+            _step(opt, k, p, g, rates[id(group)], cells, makers)
         count = cells.take(opt._count)
         count += 1
     facts_before = [
@@ -85,8 +89,10 @@ def step(opt: Traceable, gradients: Sequence[Array | None], cells: Cells) -> Non
     cells.guards.append(lambda: all(group._facts is facts for group, facts in facts_before))
 
 
-def _step(opt: Traceable, k: int, p: Array, g: Array, cells: TraceCells, makers: Makers) -> None:
-    """Record the step of parameter ``k``, at the entries that the gradient ``g`` covers."""
+def _step(
+    opt: Traceable, k: int, p: Array, g: Array, rate: Tensor, cells: TraceCells, makers: Makers
+) -> None:
+    """Record the step of parameter ``k`` at a rate, at the entries that the gradient ``g`` covers."""
     plain = unwrap(p)
     place = _place(plain, g, cells, makers)
     if place is None:
@@ -103,8 +109,7 @@ def _step(opt: Traceable, k: int, p: Array, g: Array, cells: TraceCells, makers:
     state = {name: cells.take(x) for name, x in handles.items()}
     part = {name: place.read(x) for name, x in state.items()}
     value_part = place.read(value)
-    group = opt._own(k)
-    group._update(value_part, gradient, part, cells.number(lambda: float(group.lr)))
+    opt._own(k)._update(value_part, gradient, part, rate)
     for name, x in part.items():
         place.write(state[name], x)
     place.write(value, value_part)
@@ -114,6 +119,11 @@ def _step(opt: Traceable, k: int, p: Array, g: Array, cells: TraceCells, makers:
         value = F.from_values(value, pattern=place.pattern)
     if value is not parameter:
         parameter._become(value)
+
+
+def _rate_of(group: Traceable) -> Callable[[], float]:
+    """A function that reads the rate of a group."""
+    return lambda: float(group.lr)
 
 
 def _pairs(x: Tensor) -> Tensor:

@@ -113,10 +113,10 @@ class Record:
         with blaming(self.problem.operation, mode, "the reverse pass"):
             if casts:
                 with work.counting() as operations:
-                    gradients = reverse(seeds, targets, create_graph=False)
+                    gradients = reverse(list(seeds), targets, create_graph=False)
                 self._check_casts(operations)
             else:
-                gradients = reverse(seeds, targets, create_graph=False)
+                gradients = reverse(list(seeds), targets, create_graph=False)
             return {k: self._received(k, gradients.get(self.variables[k].slot)) for k in numbers}
 
     def _received(self, k: int, gradient: Tensor | None) -> Vector:

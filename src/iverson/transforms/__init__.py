@@ -14,6 +14,7 @@ sub-packages below, each imports only those listed before it.
 - `entry_count_polymorphism`: one trace for sparse operands with any number of entries.
 - `number_polymorphism`: one program for calls that differ in Python numbers or in arrays that are constants.
 - `retrace_reasons`: what differs between the arguments of two calls.
+- `in_place_calls`: calls of compiled functions on state that is as the last call left it.
 - `jit`: functions traced once for each kind of arguments, then compiled.
 - `batching`: `vmap`.
 - `jacobians`: sparse Jacobians from few passes.

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
+from iverson.autograd.demand_propagation import Slot
 from iverson.autograd.engine import reverse
 from iverson.autograd.forward import push
 from iverson.autograd.mode import is_grad_enabled, recording
-from iverson.autograd.node import next_number, reachable
+from iverson.autograd.node import next_number, oldest, reachable
 from iverson.autograd.tracked_guards import differentiating
-from iverson.autograd.unrecorded_values import looking
+from iverson.autograd.unrecorded_values import looking, runs_code_of_user
 from iverson.core.dispatch import (
     Handle,
     Wrapper,
@@ -33,6 +34,7 @@ from iverson.core.errors import ArgumentError, GradientError, ShapeError
 from iverson.core.inputs.arguments import as_function, checked
 from iverson.core.protocols import Pytree
 from iverson.core.shapes import as_int, check_choice
+from iverson.core.table import overrides
 from iverson.handles import Tensor
 from iverson.layouts import Zero
 from iverson.masked.operand_queries import jacobian_block
@@ -153,19 +155,39 @@ class Linearization:
             differentiated or a cotangent is tracked.
         """
         recording = create_graph if create_graph is not None else self.outer or _tracked(cotangents)
-        seeds = [
+        targets = dict.fromkeys(map(slot_of, self.variables), FULL)
+        gradients, recording = self._walked(
+            lambda r: reverse(self._seeds(cotangents), targets, create_graph=r), recording
+        )
+        return self._gradients(gradients, recording)
+
+    def pull_last(self, cotangents: list[Handle | None]) -> list[Any]:
+        """Same as `pull`, for the last pass: nodes are freed, with what they keep, as the pass goes by them.
+
+        They stay if the pass is recorded, or may have to be run again: if users' rules or hooks are in it.
+        """
+        seeds = self._seeds(cotangents)
+        targets = dict.fromkeys(map(slot_of, self.variables), FULL)
+        order = reachable([node for (node, _), _ in seeds], oldest(targets))
+        if self.outer or _tracked(cotangents) or overrides() or any(map(runs_code_of_user, order)):
+            return self.pull(cotangents)
+        outputs: Any = self.results
+        self.aux, self.results = self.auxiliary(), handed_out(outputs, False)
+        self.outputs = list(map(unwrap, self.results))
+        return self._gradients(reverse(seeds, targets, create_graph=False, order=order), False)
+
+    def _seeds(self, cotangents: list[Handle | None]) -> list[tuple[Slot, Handle]]:
+        """Slots of the outputs and their cotangents, for those that are tracked and defined."""
+        return [
             (slot_of(o), ct)
             for o, ct in zip(self.outputs, cotangents, strict=True)
             if is_tracked(o) and ct is not None
         ]
-        slots = [slot_of(v) for v in self.variables]
-        targets = dict.fromkeys(slots, FULL)
-        gradients, recording = self._walked(lambda r: reverse(seeds, targets, create_graph=r), recording)
-        results = [
-            gradients.get(s, Tensor(Zero(v.shape, v.dtype)))
-            for s, v in zip(slots, self.variables, strict=True)
-        ]
-        return handed_out(results, recording)
+
+    def _gradients(self, cotangents: Mapping[Slot, Handle], recorded: bool) -> list[Any]:
+        """Results of a pass by slot as handles for the caller, one for each input."""
+        results: Any = [cotangents.get(slot_of(v), Tensor(Zero(v.shape, v.dtype))) for v in self.variables]
+        return handed_out(results, recorded)
 
     def _walked(self, walk: Callable[[bool], T], recording: bool) -> tuple[Any, bool]:
         """Result of ``walk(recording)``, a pass through the recorded nodes, and True if the pass was
@@ -388,7 +410,7 @@ def value_and_grad(
                 remedy="use vjp",
             )
         unit = Tensor(np.ones(line.outputs[0].shape, line.outputs[0].dtype))
-        grads = line.like_inputs(line.pull([unit]))
+        grads = line.like_inputs(line.pull_last([unit]))
         value = (line.value(), line.auxiliary()) if has_aux else line.value()
         return value, grads[0] if single else grads
 

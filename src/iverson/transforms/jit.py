@@ -68,6 +68,7 @@ from iverson.layouts.pattern_symbols import (
 from iverson.masked.policies import USUAL, current
 from iverson.transforms.disabled_compilation import as_python, is_disabled
 from iverson.transforms.entry_count_polymorphism import AnyCount, Symbols, stand_ins
+from iverson.transforms.in_place_calls import CHANGED, InPlaceCall
 from iverson.transforms.number_polymorphism import MOST, AnyNumber
 from iverson.transforms.pytree_tracing import TracedFunction, differentiates
 from iverson.transforms.retrace_reasons import ArgumentTexts, argument_texts, difference
@@ -124,6 +125,8 @@ class _Entry:
         self._steps = self.traced.steps
         #: Numbers and arrays of the trace that are inputs of the program, behind the arguments.
         self._inside: Sequence[Any] = ()
+        #: Calls on state as the last call left it.
+        self._in_place: InPlaceCall | None = None
         #: Whether it maps values to values, and nothing else.
         self._is_closed = self.traced.is_pure and not self.traced.captured
 
@@ -153,6 +156,18 @@ class _Entry:
             if not guard.holds():
                 return False
         return self.traced.holds()
+
+    def on_settled(self, handles: Sequence[Tensor], plain: Plain) -> Any:
+        """Result of a call on strided tensors, as `on_plain`; `CHANGED` if the last call says too little."""
+        if self._in_place is None:
+            return CHANGED
+        for guard in self.guards:
+            if not guard.holds():
+                return CHANGED
+        result = self._in_place(handles, plain)
+        if result is CHANGED:
+            self._in_place = None
+        return result
 
     def on_plain(self, handles: Sequence[Tensor], plain: Plain) -> Any:
         """Result of a call on strided tensors whose values and facts are known, in ``plain``.
@@ -187,7 +202,11 @@ class _Entry:
             views.write_back(handles[k], base)
         for cell, is_tensor in traced.put:
             cell.put(next(updates) if is_tensor else None)
-        return traced.packed(results[: traced.own])
+        del inputs, updates
+        outputs = results[: traced.own]
+        del results
+        self._in_place = None if self._inside else InPlaceCall.of(traced, self.compiled, len(handles))
+        return traced.packed(outputs)
 
     def _check_apart(
         self,
@@ -557,8 +576,12 @@ class Jitted(Generic[P, R]):
         if not self._chosen:
             key, leaves, plain = _plain_key(args, kwargs)
             plain_entry = self._plain.get(key)
-            if plain_entry is not None and plain_entry.holds() and not overrides() and current() == USUAL:
-                return plain_entry.on_plain(leaves, plain)  # type: ignore[no-any-return]
+            if plain_entry is not None and not overrides() and current() == USUAL:
+                result = plain_entry.on_settled(leaves, plain)
+                if result is not CHANGED:
+                    return result  # type: ignore[no-any-return]
+                if plain_entry.holds():
+                    return plain_entry.on_plain(leaves, plain)  # type: ignore[no-any-return]
         call = _Given(args, kwargs, self._static, self._donate, self._name)
         if call.is_traced:  # inside of a trace or a batch it is a part of that
             if work.active.count and not any(level.examples() for level in levels()):

@@ -52,6 +52,7 @@ class TracedFunction:
     as_stored : True if outputs are stored as eager code stores them, as far as that is known.
     given : operands like those that calls will pass for the inputs: see `Level.is_differentiated`.
     put : the cells that it writes, each with True if it gets a tensor: the last outputs, in order.
+    cells : the cells of tensors and gradients that outlive the trace.
     """
 
     def __init__(
@@ -136,7 +137,8 @@ class TracedFunction:
         }
         self._read = [record for record in level.read.values() if id(record[0]()) not in cell_ids]
         self.is_pure = not self.written and not self.put
-        self._guards = [] if cells is None else [*cells.guards, *(c.holds for c in cells.kept())]
+        self._guards = [] if cells is None else cells.guards
+        self.cells = [] if cells is None else cells.kept()
         return []
 
     def _outputs(
@@ -174,7 +176,11 @@ class TracedFunction:
         return sum(is_tensor for _, is_tensor in self.leaves)
 
     def holds(self) -> bool:
-        """True if the outside tensors that the function read are unchanged."""
+        """True if the outside tensors that the function read or writes are as they were traced."""
+        return self.surroundings_hold() and False not in [cell.holds() for cell in self.cells]
+
+    def surroundings_hold(self) -> bool:
+        """Same as `holds`, but for the state that calls read anew or write."""
         has_dead = False
         for where, content, was_tracked in self._read:
             if (x := where()) is None:

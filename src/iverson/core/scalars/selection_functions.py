@@ -52,8 +52,9 @@ def _clipped(i: int) -> Derivative:
     return rule
 
 
-def _relu_rule(F: Namespace, t: Value, _y: Shaped, x: Value) -> Any:
-    return F.bracket(F.less_equal(x, 0), F.nan_at(x, t), negated=True)
+def _relu_rule(F: Namespace, t: Value, y: Value, _x: Shaped) -> Any:
+    """Reads the result, which the next layer keeps anyway: it is positive or nan exactly where x is."""
+    return F.bracket(F.less_equal(y, 0), F.nan_at(y, t), negated=True)
 
 
 _CHOSEN: tuple[Derivative, ...] = (

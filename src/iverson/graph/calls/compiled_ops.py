@@ -49,7 +49,7 @@ from iverson.graph.ir.nodes import UNDEFINED, Argument, Graph, Undefined
 from iverson.graph.ir.operations import is_absent
 from iverson.graph.ir.pattern_binding import binding_of, bounds, inputs_on_symbols
 from iverson.graph.ir.print import numbers
-from iverson.graph.lowering.graph_lowering import NOTHING_DONATED, Native
+from iverson.graph.lowering.graph_lowering import NOTHING_DONATED, Lowered, Native
 from iverson.graph.lowering.padding import on_binding
 from iverson.graph.passes import simplified
 from iverson.graph.passes.common_subexpressions import common
@@ -207,6 +207,11 @@ class Compiled:
         """Key of the machine code, which graphs may share; the object itself before it is compiled."""
         steps = [] if self._program is None else self._program.steps
         return tuple([s.compiled.key for s in steps if isinstance(s, Native)]) or self
+
+    @property
+    def lowered(self) -> Lowered | None:
+        """The lowered graph, if it was called and runs on the values of its inputs as they are."""
+        return self._program if self.native and isinstance(self._program, Lowered) else None
 
     def _owned(self, values: Sequence[LayoutValue | Undefined], handles: Sequence[Argument]) -> Sequence[Any]:
         """Return ``values``, with a copy in place of each donated value whose memory another object uses.

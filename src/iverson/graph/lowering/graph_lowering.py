@@ -164,12 +164,30 @@ class Lowered:
         return [environment[x] if type(x) is Value else x for x in self.graph.outputs]
 
     @cached_property
-    def _direct(self) -> _Direct | None:
+    def _direct(self) -> Direct | None:
         """The one program that is all of the graph, and the order of its values; None for other graphs."""
         (step, *remaining) = self.steps or (None,)
         return None if remaining or not isinstance(step, Native) else _direct(self.graph, step)
 
-    def _run_directly(self, how: _Direct, values: Sequence[LayoutValue]) -> Sequence[Any]:
+    @property
+    def direct(self) -> Direct | None:
+        """The one program that is all of the graph; None for other graphs."""
+        return self._direct
+
+    def run_directly(self, arrays: tuple[Array, ...]) -> Sequence[Any]:
+        """Outputs of the one program (`direct`) for arrays in its order; it owns those that it writes."""
+        assert self._direct is not None
+        try:
+            outputs = self._direct.step.compiled.run(arrays)
+        except IndexingError as error:
+            order = dict(zip(self._direct.inputs, arrays, strict=True))
+            values = [order.get(k) for k in range(len(self.graph.inputs))]
+            raise _in_words(error, self.graph, values, NO_SYMBOLS) from None  # type: ignore[arg-type]
+        if work.active.count:
+            self._direct.step.report(outputs)
+        return outputs
+
+    def _run_directly(self, how: Direct, values: Sequence[LayoutValue]) -> Sequence[Any]:
         arrays = _arrays(values if how.in_order else [values[k] for k in how.inputs], how.step)
         outputs = how.step.compiled.run(arrays)
         if work.active.count:
@@ -188,7 +206,7 @@ class Lowered:
 
 
 @dataclass(frozen=True, eq=False)
-class _Direct:
+class Direct:
     """A program that is all of a graph.
 
     inputs : numbers of the graph's inputs that it takes.
@@ -205,7 +223,7 @@ class _Direct:
     made_in_order: bool
 
 
-def _direct(graph: Graph, step: Native) -> _Direct | None:
+def _direct(graph: Graph, step: Native) -> Direct | None:
     at = {v: k for k, v in enumerate(graph.inputs)}
     positions = {v: k for k, v in enumerate(step.outputs)} | {v: ~k for v, k in step.reused}
     if any(v not in at for v in step.inputs) or any(
@@ -214,7 +232,7 @@ def _direct(graph: Graph, step: Native) -> _Direct | None:
         return None
     inputs, outputs = tuple(at[v] for v in step.inputs), tuple(positions[x] for x in graph.outputs)
     in_order = inputs == tuple(range(len(graph.inputs)))
-    return _Direct(step, inputs, outputs, in_order, outputs == tuple(range(len(step.outputs))))
+    return Direct(step, inputs, outputs, in_order, outputs == tuple(range(len(step.outputs))))
 
 
 def _arrays(values: Sequence[LayoutValue], step: Native) -> tuple[Array, ...]:

@@ -27,6 +27,8 @@ Rounds = list[list[Equation]]
 
 #: Equations written into a later round at most, to make again what it asks of one before.
 LONGEST = 16
+#: How often all rounds are looked at, at most.
+SWEEPS = 8
 #: Ops of a few instructions an entry.
 CHEAP = frozenset(
     (
@@ -57,9 +59,16 @@ def recompute(
         operands = values_of(e.operands)
         to_keep.update(operands if fixed(e) else [root(x) for x in operands if root(x) is not x])
     index = _Index(rounds, fixed, root)
-    for k, free in enumerate(index.free):
-        if free:
-            copies += _Round(k, index, to_keep, outputs).settle()
+    for _ in range(SWEEPS):  # what one round reads changes what the others gain
+        repeats = [
+            e
+            for k, free in enumerate(index.free)
+            if free
+            for e in _Round(k, index, to_keep, outputs).settle()
+        ]
+        copies += repeats
+        if not repeats:
+            break
     return index.rounds, copies
 
 
@@ -120,11 +129,13 @@ def _reads(group: list[Equation]) -> set[Value]:
 class _Round:
     """Values of a round: those that later rounds read, and from what these can be made again.
 
+    A value in ``to_keep`` is written whatever is chosen; the choice is which rounds read it.
+
     makers : the equations of cheap ops in the round, by result.
     asked : for each later round, the results of ``makers`` that it reads.
     reads : for each later round, the memory (`_Index.root`) of the other values that it reads.
     unwritten : values that only this round reads, so that they are written nowhere now.
-    crossing : all values in ``asked``.
+    crossing : all values in ``asked``, and those that are written whatever is chosen (``stores``).
     """
 
     def __init__(self, number: int, index: _Index, to_keep: set[Value], outputs: set[Value]) -> None:
@@ -133,7 +144,7 @@ class _Round:
         self.makers = {e.results[0]: e for e in group if e.op.name in CHEAP}
         values_by_round: dict[int, list[Value]] = {}
         for v in self.makers:
-            for j in index.readers(v, number) if v not in to_keep else ():
+            for j in index.readers(v, number):
                 values_by_round.setdefault(j, []).append(v)
         self.asked = {j: values_by_round[j] for j in sorted(values_by_round)}
         self.reads: dict[int, set[Value]] = {}
@@ -142,7 +153,9 @@ class _Round:
             self.reads[j] = {self.root(v) for v in _reads(index.rounds[j]) - results - set(mine)}
         values = {v for e in group for v in e.results}
         self.unwritten = {v for v in values if v not in outputs and index.last(v) <= number}
-        self.crossing = list(dict.fromkeys(v for mine in self.asked.values() for v in mine))
+        self.stores = to_keep.intersection(self.makers) if self.asked else set()
+        crossing = [v for v in self.makers if v in self.stores]
+        self.crossing = list(dict.fromkeys([*crossing, *(v for mine in self.asked.values() for v in mine)]))
 
     def settle(self) -> list[Equation]:
         """Write the equations that make values again into later rounds, and return them."""
@@ -169,7 +182,7 @@ class _Round:
 
     def cost(self, to_keep: set[Value]) -> int:
         """The bytes written, read and held for what later rounds ask of this one, if these are kept."""
-        total = 2 * sum(map(size, to_keep))
+        total = 2 * sum(map(size, to_keep - self.stores))
         longer: set[Value] = set()
         for j, mine in self.asked.items():
             there = [v for v in mine if v in to_keep]
@@ -180,7 +193,8 @@ class _Round:
             results = {e.results[0] for e in chain}
             leaves = {self.root(x) for e in chain for x in values_of(e.operands) if x not in results}
             total += sum(size(x) for x in leaves - self.reads[j] if x not in there)
-            longer.update(x for x in leaves - to_keep if x in self.index.made and self.index.last(x) < j)
+            waiting = (x for x in leaves if x not in to_keep or x in self.stores)
+            longer.update(x for x in waiting if x in self.index.made and self.index.last(x) < j)
         return total + sum(size(x) * (2 if x in self.unwritten else 1) for x in longer)
 
     def _chain(self, values: Sequence[Value], to_keep: set[Value]) -> list[Equation]:

@@ -165,12 +165,13 @@ class GradientCell:
             place.gradient = self.held
         self.held = None
 
-    def put(self, gradient: Handle) -> None:
-        """Replace the gradient in the place."""
+    def put(self, gradient: Handle | None) -> None:
+        """Replace the gradient in the place, or remove it."""
         if (place := self._ref()) is not None:
             if (around := cells()) is not None:
                 around.gradient(place, read=False)
-            place.gradient = make_handle(value_of(gradient)) if self.constant else gradient
+            is_cut = self.constant and gradient is not None
+            place.gradient = make_handle(value_of(gradient)) if is_cut else gradient
 
     def holds(self) -> bool:
         """True if the place still exists and, if its gradient was read, that has the same aval."""
