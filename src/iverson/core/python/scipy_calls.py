@@ -1,0 +1,90 @@
+"""The function of SciPy that is running, and what `iverson.interop.scipy` has for it, for errors.
+
+The functions of the bridge are looked up in its own names, which are the table; it is imported when an error
+is written, not before.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from types import FrameType
+
+#: Packages whose frames lie between a user's call of SciPy and ours.
+_BETWEEN = ("scipy", "numpy", "iverson")
+
+
+def running_call(depth: int = 1) -> str:
+    """Dotted name of the public function of SciPy that the user's code called; "" if none is running.
+
+    depth : number of calls from the frame of the caller up to the first frame that is examined.
+
+    >>> running_call()
+    ''
+    """
+    name = ""
+    for frame in _inside(sys._getframe(depth)):
+        name = _public_name(frame) or name
+    return name
+
+
+def _inside(frame: FrameType | None) -> Iterator[FrameType]:
+    """Frames of SciPy, of what it calls and of what calls us in between, from the innermost outwards."""
+    while frame is not None:
+        package = _module(frame).partition(".")[0]
+        if package not in _BETWEEN:
+            return
+        if package == "scipy":
+            yield frame
+        frame = frame.f_back
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _public_name(frame: FrameType) -> str:
+    """Name of a frame's function, or of the class or distribution that it is a method of, in SciPy's packages."""
+    parts = _module(frame).split(".")
+    private = [k for k, part in enumerate(parts) if part.startswith("_")]
+    parts = parts[: private[0]] if private else parts
+    candidates = [frame.f_code.co_name]
+    if "self" in frame.f_locals:
+        instance = frame.f_locals["self"]
+        candidates = [type(instance).__name__, str(getattr(instance, "name", ""))]
+    while len(parts) > 1:
+        package = sys.modules.get(".".join(parts))
+        public = getattr(package, "__all__", ())
+        for candidate in candidates:
+            if candidate in public:
+                return f"{'.'.join(parts)}.{candidate}"
+        parts = parts[:-1]
+    return ""
+
+
+def counterpart(name: str) -> str:
+    """Dotted name of what Iverson has for a function of SciPy; "" if there is none.
+
+    >>> counterpart("scipy.linalg.expm"), counterpart("scipy.linalg.find_best_blas_type")
+    ('iverson.interop.scipy.linalg.expm', '')
+    """
+    found: str = import_module("iverson.interop.scipy.door").counterpart_name(name)
+    return found
+
+
+def way_out(name: str) -> str:
+    """What to do in place of a call of a function of SciPy on tensors that track gradients.
+
+    >>> way_out("scipy.linalg.find_best_blas_type")
+    'write it with functions of iverson, as there is none for it; or call x.detach() to drop the gradient'
+    """
+    ours = counterpart(name)
+    if not ours:
+        return (
+            "write it with functions of iverson, as there is none for it; or call x.detach() to drop the gradient"
+        )
+    return f"call {ours}, or {name} inside of `with iverson.interop.scipy.use():`"
+
+
+__all__ = ["counterpart", "running_call", "way_out"]
