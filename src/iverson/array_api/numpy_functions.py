@@ -23,6 +23,7 @@ from iverson.core.dispatch import Operand, Wrapper, is_tracked, slot_of, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
 from iverson.core.protocols import NDArray
 from iverson.core.python.foreign_names import NAMES
+from iverson.core.python.scipy_calls import counterpart_function, running_call, way_out
 from iverson.handles.array import Array
 from iverson.layouts.pattern_symbols import handed_out
 from iverson.ops import F
@@ -102,7 +103,8 @@ def _operand(x: Any, name: str) -> Any:
 def _of_ufunc(name: str, method: str) -> Callable[..., Any] | None:
     """Our function for a method of a ufunc; None if there is none."""
     if method == "__call__":
-        return _ours("", NAMES.get(name, name)) or _ours("special", name)  # SciPy's have no module
+        ours = _ours("", NAMES.get(name, name)) or _ours("special", name)  # SciPy's have no module
+        return ours or counterpart_function(f"scipy.special.{name}")
     if method == "reduce" and name in _REDUCED:
         fold: Any = _ours("", _REDUCED[name])
         return lambda x, axis=0, keepdims=False: fold(x, axis=axis, keepdims=keepdims)
@@ -292,12 +294,13 @@ def _entries(name: str, tree: Any, constant: bool) -> Any:
     if constant:
         tree = tree.detach()
     elif is_tracked(tensor):
+        theirs = running_call()
         raise GradientError(
-            name,
-            "x",
+            theirs or name,
+            "" if theirs else "x",
             got=f"a tensor that tracks gradients ({slot_of(tensor)[0].describe()})",
-            expected="a function that Iverson has: this one is NumPy's alone",
-            remedy="write it with functions of iverson, or call x.detach() first",
+            expected=f"a function that Iverson has: {name if theirs else 'this one'} is NumPy's alone",
+            remedy=way_out(theirs) if theirs else "write it with functions of iverson, or call x.detach() first",
         )
     return np.asarray(tree)
 

@@ -116,6 +116,8 @@ def _operand(other: Other, operation: str) -> Any:
     if type(other) in _SCALARS or isinstance(other, Operand):
         return other
     if not isinstance(other, np.ndarray | np.generic):
+        if type(other).__module__.startswith("scipy.sparse."):  # a sparse tensor in all but name
+            return _sparse_operand(other, operation)
         return NotImplemented
     if other.dtype.char not in _CHARS and not dtypes.is_known(other.dtype):
         raise DTypeError(
@@ -126,6 +128,19 @@ def _operand(other: Other, operation: str) -> Any:
             remedy="convert it with astype",
         )
     return other if type(other) is np.ndarray else plain(other, operation, "other")
+
+
+def _sparse_operand(other: Any, operation: str) -> Any:
+    """Sparse tensor of a sparse array of SciPy; raises ArgumentTypeError for ``*`` with a sparse matrix."""
+    if operation == "multiply" and type(other).__name__.endswith("_matrix"):
+        raise ArgumentTypeError(
+            operation,
+            "other",
+            got=f"a {type(other).__name__} of scipy.sparse, of which * is the matrix product",
+            expected="a sparse array, of which it is the product of entries",
+            remedy="use @ for the matrix product, or scipy.sparse.csr_array(other)",
+        )
+    return sys.modules["iverson"].from_scipy(other)
 
 
 def _unary(name: str) -> Callable[..., Any]:

@@ -5,6 +5,7 @@ In-place operators and assignment rebind the handle; nodes keep values, so nothi
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from iverson.core.errors import (
 from iverson.core.float_warnings import cast
 from iverson.core.inputs.arguments import checked
 from iverson.core.protocols import Shaped
+from iverson.core.python.scipy_calls import is_sparse_operand, running_call, way_out
 from iverson.handles import printing
 from iverson.handles.array import Array
 from iverson.handles.views import read_again
@@ -219,12 +221,16 @@ class Tensor(Handle, Array, TensorMethods):
         return self.__array__()
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if is_sparse_operand(sys._getframe(1)):
+            return np.array(None, dtype=object)
         if self._node is not None:
+            theirs = running_call()
             raise GradientError(
-                "conversion to a NumPy array",
-                "x",
+                theirs or "conversion to a NumPy array",
+                "" if theirs else "x",
                 got=f"a tensor that tracks gradients ({self._node.describe()})",
-                remedy="call x.detach() first",
+                expected="what SciPy can compute with in NumPy" if theirs else "",
+                remedy=way_out(theirs) if theirs else "call x.detach() first",
             )
         self._note_left()
         self._note_read()

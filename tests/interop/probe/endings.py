@@ -65,13 +65,23 @@ def _slope(call: Call, args: tuple[Any, ...], direction: list[Any], weights: lis
     return [(a - b) / (2 * h) for a, b in zip(at(h), at(-h), strict=True)]
 
 
+def _direction(x: Any) -> Any:
+    """A random direction in which zeros stay, and symmetric matrices symmetric."""
+    v = rng.normal(size=x.shape) * (x != 0)
+    symmetric = x.ndim == 2 and x.shape[0] == x.shape[1] and np.array_equal(x, x.T)
+    return v + v.T if symmetric else v
+
+
 def ending(call: Call, args: tuple[Any, ...], around: Any = contextlib.nullcontext) -> str:
     """How a call ends on tensors: "right", "constant", "refused: ..." or what is wrong."""
     expected = [np.asarray(p) for p in _floats(call(*(x.copy() for x in args)))]
     tensors = [iv.asarray(x.copy(), requires_grad=True) for x in args]
     try:
-        with around():
+        with around(), warnings.catch_warnings():
+            warnings.simplefilter("error", iv.errors.DetachWarning)
             found = _floats(call(*tensors))
+    except iv.errors.DetachWarning as warning:
+        return f"refused: {warning}"
     except Exception as error:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, iv.errors.IversonError):
@@ -86,7 +96,7 @@ def ending(call: Call, args: tuple[Any, ...], around: Any = contextlib.nullconte
         if a.shape != b.shape or not np.allclose(a, b, rtol=1e-6, atol=1e-8, equal_nan=True):
             return f"another value: shapes {a.shape}, {b.shape}"
     weights = [np.where(np.isfinite(e), rng.normal(size=e.shape), 0.0) for e in expected]
-    direction = [rng.normal(size=x.shape) for x in args]
+    direction = [_direction(x) for x in args]
     slopes = _slope(call, args, direction, weights)
     tracked = [isinstance(p, iv.Tensor) and p.requires_grad for p in found]
     size = 1 + sum(map(abs, slopes))
@@ -113,6 +123,7 @@ def _guarded(*arguments: Any) -> str:
 
 def main(packages: list[str]) -> dict[str, tuple[str, str]]:
     found = {}
+    warnings.simplefilter("ignore")
     for name, (call, args) in CALLS.items():
         if not packages or name.startswith(tuple(packages)):
             by_name = _guarded(call, args)
@@ -122,5 +133,4 @@ def main(packages: list[str]) -> dict[str, tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
     print(json.dumps(main(sys.argv[1:])))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 
+from typing import Any
+
 import numpy as np
 
 from tests.interop.probe.table import calls, like, names, rng, without_floats
@@ -17,6 +19,14 @@ state = (
 )  # fmt: skip
 
 _P = "signal"
+
+
+def _joined(b: Any) -> Any:
+    import iverson as iv
+
+    return iv.concat([b, iv.asarray(den)])[None]
+
+
 names(_P, "convolve correlate fftconvolve oaconvolve", wave, kernel)
 names(_P, "convolve2d correlate2d", image, square)
 names(_P, "sepfir2d", image, kernel, kernel[::-1].copy())
@@ -132,8 +142,14 @@ calls(
     invresz=lambda f, r, p: f(r, p, like(r, [1.0])),
     unique_roots=lambda f, z, p: f(z),
 )
-calls(_P, sos, freqz_sos=lambda f, s: f(s, 8)[1], sosfreqz=lambda f, s: f(s, 8)[1], sos2tf=lambda f, s: f(s))
-calls(_P, sos, sos2zpk=lambda f, s: f(s), sosfilt_zi=lambda f, s: f(s))
+calls(
+    _P,
+    np.array([1.0, 0.5, 0.2]),
+    **{
+        name: (lambda f, b, more=more: f(np.concatenate([b, den])[None] if isinstance(b, np.ndarray) else _joined(b), *more))
+        for name, more in {"freqz_sos": (8,), "sosfreqz": (8,), "sos2tf": (), "sos2zpk": (), "sosfilt_zi": ()}.items()
+    },
+)
 calls(
     _P,
     *state,
@@ -146,7 +162,7 @@ calls(
 )
 calls(_P, np.array([0.3]), firwin=lambda f, c: f(5, c), kaiserord=lambda f, c: f(40.0, c[0]))
 calls(_P, np.array([0.2, 0.3]), firwin2=lambda f, c: f(5, [0.0, 0.5, 1.0], [1.0, c[0], 0.0]))
-calls(_P, np.array([0.25]), butter=lambda f, w: f(2, w[0]), kaiser_beta=lambda f, a: f(200 * a[0]))
+calls(_P, np.array([0.25]), butter=lambda f, w: f(2, w[0]), kaiser_beta=lambda f, a: f(120 * a[0]))
 calls(_P, np.array([0.25]), kaiser_atten=lambda f, a: f(7, a[0]), iirnotch=lambda f, w: f(w[0], 2.0))
 calls(
     _P,

@@ -218,7 +218,7 @@ calls(
     _S,
     np.array([1.0, 0.0]),
     np.array([0.0, 1.0]),
-    geometric_slerp=lambda f, p, q: f(p, q, np.array([0.3, 0.6])),
+    geometric_slerp=lambda f, p, q: f(p / (p * p).sum() ** 0.5, q / (q * q).sum() ** 0.5, np.array([0.3, 0.6])),
 )
 calls(
     "spatial.transform",

@@ -7,12 +7,17 @@ is written, not before.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import FrameType
+from typing import Any
 
 #: Packages whose frames lie between a user's call of SciPy and ours.
 _BETWEEN = ("scipy", "numpy", "iverson")
+#: Functions of SciPy's sparse arrays that take the other operand of an operator for an array.
+_OPERATORS = {
+    "_divide", "_matmul_dispatch", "_multiply_2d_with_broadcasting", "_rmatmul_dispatch", "multiply",
+}  # fmt: skip
 
 
 def running_call(depth: int = 1) -> str:
@@ -27,6 +32,14 @@ def running_call(depth: int = 1) -> str:
     for frame in _inside(sys._getframe(depth)):
         name = _public_name(frame) or name
     return name
+
+
+def is_sparse_operand(frame: FrameType) -> bool:
+    """Whether a frame is that of an operator of SciPy's sparse arrays, which asks what its other operand is.
+
+    An operand that becomes an object array of rank 0 is no array to SciPy, so that its own operator is called.
+    """
+    return frame.f_code.co_name in _OPERATORS and _module(frame).startswith("scipy.sparse.")
 
 
 def _inside(frame: FrameType | None) -> Iterator[FrameType]:
@@ -73,6 +86,15 @@ def counterpart(name: str) -> str:
     return found
 
 
+def counterpart_function(name: str) -> Callable[..., Any] | None:
+    """What Iverson has for a function of SciPy that is loaded; None if there is none."""
+    package, _, plain = name.rpartition(".")
+    if not hasattr(sys.modules.get(package), plain):
+        return None
+    found: Callable[..., Any] | None = import_module("iverson.interop.scipy.door").counterpart(name)
+    return found
+
+
 def way_out(name: str) -> str:
     """What to do in place of a call of a function of SciPy on tensors that track gradients.
 
@@ -87,4 +109,4 @@ def way_out(name: str) -> str:
     return f"call {ours}, or {name} inside of `with iverson.interop.scipy.use():`"
 
 
-__all__ = ["counterpart", "running_call", "way_out"]
+__all__ = ["counterpart", "counterpart_function", "is_sparse_operand", "running_call", "way_out"]

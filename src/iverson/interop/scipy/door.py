@@ -46,8 +46,13 @@ def counterpart_name(name: str) -> str:
     'iverson.interop.scipy.signal.lfilter'
     """
     package, _, plain = name.removeprefix("scipy.").rpartition(".")
-    there = package in PACKAGES and plain in _ours(package)
-    return f"iverson.interop.scipy.{package}.{plain}" if there else ""
+    return f"iverson.interop.scipy.{package}.{plain}" if counterpart(name) is not None else ""
+
+
+def counterpart(name: str) -> Named | None:
+    """What we have for a dotted name of SciPy; None if there is none."""
+    package, _, plain = name.removeprefix("scipy.").rpartition(".")
+    return _ours(package).get(plain) if package in PACKAGES else None
 
 
 class Door:
@@ -64,7 +69,7 @@ class Door:
         self.__name__ = name.rpartition(".")[2]
 
     def __call__(self, *args: Pytree, **kwargs: Pytree) -> Any:
-        if not _any_tensor((args, kwargs)):
+        if not _any_tensor((args, kwargs)) and not getattr(self._ours, "of_arrays", False):
             return self._theirs(*args, **kwargs)
         if self._ours is not None:
             return self._ours(*args, **kwargs)

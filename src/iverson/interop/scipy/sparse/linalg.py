@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+import scipy.sparse.linalg
 
 import iverson as iv
 from iverson.handles import Tensor
@@ -65,13 +66,48 @@ gcrotmk, gmres, lgmres = map(_iterative, ("gcrotmk", "gmres", "lgmres"))
 minres, qmr, tfqmr = map(_iterative, ("minres", "qmr", "tfqmr"))
 
 
+class Factors:
+    """Factors of a sparse matrix, SciPy's own, whose ``solve`` takes tensors, too."""
+
+    def __init__(self, matrix: Any, theirs: Any) -> None:
+        self._matrix, self._theirs = matrix, theirs
+
+    def solve(self, rhs: ArrayLike, trans: str = "N") -> Any:
+        """x with A @ x = rhs, A^T for "T" and A^H for "H"."""
+        if not isinstance(rhs, Tensor):
+            return self._theirs.solve(rhs, trans)
+        a = operand(self._matrix)
+        return _solution(a if trans == "N" else a.mT if trans == "T" else iv.conj(a).mT, rhs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._theirs, name)
+
+
+def _factors(name: str) -> Callable[..., Factors]:
+    def call(A: ArrayLike, **options: Any) -> Factors:
+        matrix = scipy.sparse.csc_array(np.array(A.detach()) if isinstance(A, Tensor) else A)
+        theirs = getattr(scipy.sparse.linalg, name)
+        return Factors(A, getattr(theirs, "__wrapped__", theirs)(matrix, **options))
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`scipy.sparse.linalg.{name}`, whose ``solve`` takes tensors, too: by the matrix itself."
+    call.of_arrays = True  # type: ignore[attr-defined]
+    return call
+
+
+splu, spilu = map(_factors, ("splu", "spilu"))
+
+
 def factorized(A: ArrayLike) -> Callable[[ArrayLike], Tensor]:
     """Function that solves A @ x = b for x.
 
     >>> factorized(scipy.sparse.csc_array([[2., 0.], [0., 4.]]))(iv.asarray([2., 2.]))
     iverson.Tensor([1. , 0.5])
     """
-    return lambda b: _solution(A, b)
+    return splu(A).solve
+
+
+factorized.of_arrays = True  # type: ignore[attr-defined]
 
 
 def expm(A: ArrayLike) -> Tensor:
@@ -187,6 +223,6 @@ def aslinearoperator(A: ArrayLike) -> Tensor:
 
 __all__ = [
     "aslinearoperator", "bicg", "bicgstab", "cg", "cgs", "eigs", "eigsh", "expm", "expm_multiply", "factorized",
-    "gcrotmk", "gmres", "inv", "lgmres", "matrix_power", "minres", "norm", "onenormest", "qmr", "spsolve",
+    "gcrotmk", "gmres", "inv", "lgmres", "matrix_power", "minres", "norm", "onenormest", "qmr", "spilu", "splu", "spsolve",
     "spsolve_triangular", "svds", "tfqmr",
 ]  # fmt: skip

@@ -101,7 +101,7 @@ def pdist(X: ArrayLike, metric: str | Callable[..., Any] = "euclidean", **option
     iverson.Tensor([5.      , 1.      , 4.242641])
     """
     x = iv.asarray(X)
-    first, second = iv.triu_indices(x.shape[0], k=1)
+    first, second = iv.triu_indices(x.shape[0], 1)
     distances: Tensor = _chosen("pdist", metric)(x[first], x[second], **options)
     return distances
 
@@ -116,10 +116,10 @@ def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> Tensor:
     """
     x = iv.asarray(X)
     if x.ndim == 2:
-        first, second = iv.triu_indices(x.shape[0], k=1)
+        first, second = iv.triu_indices(x.shape[0], 1)
         return x[first, second]
     n = int(round((1 + (1 + 8 * x.shape[0]) ** 0.5) / 2))
-    upper = iv.scatter_add(iv.zeros((n, n), dtype=x.dtype), iv.triu_indices(n, k=1), x) if n > 1 else iv.zeros((n, n))
+    upper = iv.scatter_add(iv.zeros((n, n), dtype=x.dtype), iv.triu_indices(n, 1), x) if n > 1 else iv.zeros((n, n))
     return upper + upper.mT
 
 

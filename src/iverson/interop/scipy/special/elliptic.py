@@ -28,7 +28,7 @@ ellipkm1 = function("ellipkm1", "p", lambda p: -math.pi / 8 * hyp2f1(0.5, 0.5, 2
 
 def _carlson_d(x: Tensor, y: Tensor, z: Tensor) -> Any:
     """The derivative of R_D in x, from that of R_F: x and z differ."""
-    return (elliprd(x, y, z) - elliprd(y, z, x)) / (2 * (x - z))
+    return (elliprd(y, z, x) - elliprd(x, y, z)) / (2 * (x - z))
 
 
 elliprd = function(

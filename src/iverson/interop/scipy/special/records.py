@@ -6,7 +6,7 @@ and compiles. It is no op of the table: nothing but the functions of this packag
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,34 +45,25 @@ def _rule(name: str, argument: str, slope: Slope) -> Callable[..., Any]:
     return lambda _F, _y, *xs: slope(*xs)
 
 
-def _body(name: str, part: int | None) -> Callable[..., Any]:
-    def body(*xs: Any) -> Any:
-        import scipy.special
-
-        dtype = to_inexact(result_type(*xs))
-        values = getattr(scipy.special, name)(*(np.asarray(x, dtype) for x in xs))
-        return np.asarray(values if part is None else values[part], dtype)
-
-    return body
-
-
-def function(
-    name: str, arguments: str, *slopes: Slope, part: int | None = None, kinds: str = "iuf"
+def of_body(
+    name: str, names: Sequence[str], slopes: Sequence[Slope], body: Callable[..., Any], kinds: str = "iuf"
 ) -> Callable[..., Tensor]:
-    """A function of SciPy with the derivatives of its arguments.
+    """An elementwise function of NumPy arrays with the derivatives of its arguments.
 
-    name, arguments : the name in `scipy.special`, and the names of the arguments.
-    slopes : for each argument the derivative in it, of all arguments.
-    part : which of several results.
+    name, names : what errors call it and its arguments.
+    slopes : for each argument the derivative in it, of all arguments; None where there is no formula.
+    body : the function of arrays.
     kinds : dtype kinds; with "c" a holomorphic function, whose derivative is the complex one.
     """
-    names = tuple(arguments.split())
-    label = name if part is None else f"{name}[{part}]"
+
+    def of_dtype(*xs: Any) -> Any:
+        dtype = to_inexact(result_type(*xs))
+        return np.asarray(body(*(np.asarray(x, dtype) for x in xs)), dtype)
+
     rules = tuple(_rule(name, n, slope) for n, slope in zip(names, slopes, strict=True))
-    domain = (None,) * len(names)
     record = scalar(
-        f"scipy.{label}", _body(name, part), rules, names=names, domain=domain, kinds=kinds, result="float",
-        space="special", method=False,
+        f"scipy.{name}", of_dtype, rules, names=tuple(names), domain=(None,) * len(names), kinds=kinds,
+        result="float", space="special", method=False,
     )  # fmt: skip
     op = make(record)
     without = [k for k, slope in enumerate(slopes) if slope is None]
@@ -85,9 +76,29 @@ def function(
         result: Tensor = bind(op, tuple(operands))
         return result
 
+    return call
+
+
+def function(
+    name: str, arguments: str, *slopes: Slope, part: int | None = None, kinds: str = "iuf"
+) -> Callable[..., Tensor]:
+    """A function of `scipy.special` with the derivatives of its arguments.
+
+    arguments : their names. part : which of several results. Others as for `of_body`.
+    """
+
+    def body(*xs: Any) -> Any:
+        import scipy.special
+
+        theirs = getattr(scipy.special, name)
+        values = getattr(theirs, "__wrapped__", theirs)(*xs)
+        return values if part is None else values[part]
+
+    names = arguments.split()
+    call = of_body(name if part is None else f"{name}[{part}]", names, slopes, body, kinds)
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`scipy.special.{name}` of {', '.join(names)}, arrays or numbers that broadcast."
     return call
 
 
-__all__ = ["function"]
+__all__ = ["function", "of_body"]
