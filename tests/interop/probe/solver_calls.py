@@ -58,13 +58,12 @@ calls(
 calls(
     _P,
     heights,
-    nodes[:3] / 2 + 1,
     **{
-        name: (lambda f, z, x: f(like(z, nodes), z)(x))
+        name: (lambda f, z: f(nodes, z)(nodes[:3] / 2 + 1))
         for name in "CloughTocher2DInterpolator LinearNDInterpolator NearestNDInterpolator RBFInterpolator".split()
     },
-    Rbf=lambda f, z, x: f(like(z, nodes[:, 0]), like(z, nodes[:, 1]), z)(x[:, 0], x[:, 1]),
-    griddata=lambda f, z, x: f(like(z, nodes), z, x),
+    Rbf=lambda f, z: f(nodes[:, 0], nodes[:, 1], z)(nodes[:3, 0] / 2, nodes[:3, 1] / 2),
+    griddata=lambda f, z: f(nodes, z, nodes[:3] / 2 + 1),
 )
 calls(
     _P,
@@ -124,7 +123,9 @@ calls(
     fmin_cg=lambda f, a: f(_square, start, args=(a,), disp=False, gtol=1e-9),
     fmin_powell=lambda f, a: f(_square, start, args=(a,), disp=False, xtol=1e-9, ftol=1e-12),
     fmin_l_bfgs_b=lambda f, a: f(_square, start, args=(a,), approx_grad=True, factr=10.0, pgtol=1e-9)[0],
-    fmin_tnc=lambda f, a: f(_square, start, args=(a,), approx_grad=True, disp=0)[0],
+    fmin_tnc=lambda f, a: f(
+        _square, start, lambda x, a: 2 * (x - a) + 0.4 * x**3, args=(a,), disp=0, ftol=1e-14, xtol=1e-10, pgtol=1e-10
+    )[0],
     fmin_slsqp=lambda f, a: f(_square, start, args=(a,), iprint=0, acc=1e-12),
     fmin_cobyla=lambda f, a: f(_square, start, [], args=(a,), consargs=(), rhoend=1e-9),
     fmin_ncg=lambda f, a: f(_square, start, lambda x, a: 2 * (x - a) + 0.4 * x**3, args=(a,), disp=False),

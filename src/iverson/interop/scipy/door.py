@@ -153,7 +153,7 @@ class _Patch:
             theirs = getattr(module, name)
             if isinstance(theirs, ModuleType) or not (callable(theirs) or name in ours):
                 continue
-            if isinstance(theirs, type) and (issubclass(theirs, BaseException) or name not in ours):
+            if isinstance(theirs, type) and issubclass(theirs, BaseException):
                 continue
             self.originals.append((module, name, theirs))
             setattr(module, name, Door(f"scipy.{package}.{name}", theirs, ours.get(name)))

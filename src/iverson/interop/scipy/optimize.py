@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 import iverson as iv
+from iverson.core.dispatch import is_tracked
+from iverson.core.errors import GradientError
 from iverson.core.protocols import NDArray
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike, Data
@@ -39,7 +41,7 @@ def _numbers(fun: Function, args: Sequence[Any]) -> Function:
     return call
 
 
-def _solution(condition: Function, x: Any) -> Tensor:
+def solution(condition: Function, x: Any) -> Tensor:
     """The number or array x as a tensor that meets the condition, and depends on what that depends on."""
     entries = np.array(x, float)
     shape = entries.shape
@@ -48,17 +50,33 @@ def _solution(condition: Function, x: Any) -> Tensor:
         return iv.reshape(iv.asarray(condition(iv.reshape(v, shape))), (-1,))
 
     start = iv.asarray(entries.ravel())
+    if is_tracked(of_vector(start)):
+        _check_met(of_vector, start)
     return iv.reshape(implicit(of_vector, lambda: iv.asarray(start, copy=True), start), shape)
+
+
+def _check_met(condition: Function, x: Tensor) -> None:
+    """Raise GradientError unless x is near a solution: a step of Newton's method would hardly move it."""
+    with iv.no_grad():
+        step = iv.linalg.lstsq(iv.jacobian(condition)(x), condition(x))[0]
+        moves = float(iv.max(iv.abs(step))) > 1e-3 * (1 + float(iv.max(iv.abs(x))))
+    if moves:
+        raise GradientError(
+            "scipy.optimize",
+            got="what does not meet the condition of a solution: it is at a bound, or the search stopped short",
+            expected="a solution inside of the bounds, of which there are derivatives",
+            remedy="narrow tolerances, or call detach() on what the function depends on",
+        )
 
 
 def _slope(fun: Function, args: Sequence[Any]) -> Function:
     return iv.grad(lambda x: iv.reshape(fun(x, *args), ()))
 
 
-def _with_solution(result: Any, condition: Function) -> Any:
+def _withsolution(result: Any, condition: Function) -> Any:
     """SciPy's result, with ``x`` or ``root`` as a tensor that meets the condition."""
     name = "root" if "root" in result else "x"
-    result[name] = _solution(condition, result[name])
+    result[name] = solution(condition, result[name])
     return result
 
 
@@ -70,8 +88,8 @@ def _zero(name: str) -> Function:
         args = args if isinstance(args, tuple) else (args,)
         found = theirs(name)(_numbers(f, args), *where, **options)
         if isinstance(found, tuple):
-            return (_solution(lambda x: f(x, *args), found[0]), *found[1:])
-        return _solution(lambda x: f(x, *args), found)
+            return (solution(lambda x: f(x, *args), found[0]), *found[1:])
+        return solution(lambda x: f(x, *args), found)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`scipy.optimize.{name}`; the zero tracks what the function depends on."
@@ -93,7 +111,7 @@ def newton(func: Function, x0: Data, fprime: Function | None = None, args: Any =
     args = args if isinstance(args, tuple) else (args,)
     slope = None if fprime is None else _numbers(fprime, args)
     found = theirs("newton")(_numbers(func, args), np.asarray(iv.asarray(x0).detach()), slope, (), *rest, **options)
-    return _solution(lambda x: func(x, *args), found)
+    return solution(lambda x: func(x, *args), found)
 
 
 def root_scalar(f: Function, args: Any = (), method: str | None = None, bracket: Any = None, **options: Any) -> Any:
@@ -107,7 +125,7 @@ def root_scalar(f: Function, args: Any = (), method: str | None = None, bracket:
         if callable(options.get(name)):
             options[name] = _numbers(options[name], args)
     result = theirs("root_scalar")(_numbers(f, args), method=method, bracket=bracket, **options)
-    return _with_solution(result, lambda x: f(x, *args))
+    return _withsolution(result, lambda x: f(x, *args))
 
 
 def fsolve(func: Function, x0: Data, args: Any = (), fprime: Function | None = None, full_output: bool = False,
@@ -125,7 +143,7 @@ def fixed_point(func: Function, x0: Data, args: Any = (), **options: Any) -> Ten
     """
     args = args if isinstance(args, tuple) else (args,)
     found = theirs("fixed_point")(_numbers(func, args), np.asarray(iv.asarray(x0).detach()), **options)
-    return _solution(lambda x: x - func(x, *args), found)
+    return solution(lambda x: x - func(x, *args), found)
 
 
 # --- minima -------------------------------------------------------------------------
@@ -142,14 +160,15 @@ def _minimum(name: str) -> Function:
             options["minimizer_kwargs"] = minimizer
         slope = _slope(func, args)
         if options.pop("approx_grad", False):
-            options["fprime"] = _numbers(slope, ())
+            options["fprime"] = lambda x, *_: slope(iv.asarray(x))
+        options = {k: _numbers(v, args) if callable(v) else v for k, v in options.items()}
         where = tuple(_numbers(w, args) if callable(w) else w for w in where)
         found = theirs(name)(_numbers(func, args), *where, **options)
         if hasattr(found, "keys"):
-            return _with_solution(found, slope)
+            return _withsolution(found, slope)
         if isinstance(found, tuple):
-            return (_solution(slope, found[0]), *found[1:])
-        return _solution(slope, found)
+            return (solution(slope, found[0]), *found[1:])
+        return solution(slope, found)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`scipy.optimize.{name}`; the minimum tracks what the function depends on."
@@ -161,7 +180,7 @@ fmin, fmin_bfgs, fmin_cg, fmin_powell = map(_minimum, ("fmin", "fmin_bfgs", "fmi
 fmin_cobyla, fmin_l_bfgs_b, fmin_ncg = map(_minimum, ("fmin_cobyla", "fmin_l_bfgs_b", "fmin_ncg"))
 fmin_slsqp, fmin_tnc = map(_minimum, ("fmin_slsqp", "fmin_tnc"))
 basinhopping, differential_evolution = map(_minimum, ("basinhopping", "differential_evolution"))
-brute, dual_annealing, shgo = map(_minimum, ("brute", "dual_annealing", "shgo"))
+dual_annealing, shgo = map(_minimum, ("dual_annealing", "shgo"))
 
 
 # --- least squares, programs --------------------------------------------------------
@@ -268,7 +287,7 @@ def approx_fprime(xk: ArrayLike, f: Function, epsilon: ArrayLike | None = None, 
 
 
 __all__ = [
-    "anderson", "approx_fprime", "basinhopping", "bisect", "brent", "brenth", "brentq", "broyden1", "broyden2", "brute",
+    "anderson", "approx_fprime", "basinhopping", "bisect", "brent", "brenth", "brentq", "broyden1", "broyden2",
     "curve_fit", "diagbroyden", "differential_evolution", "dual_annealing", "excitingmixing", "fixed_point", "fmin",
     "fmin_bfgs", "fmin_cg", "fmin_cobyla", "fmin_l_bfgs_b", "fmin_ncg", "fmin_powell", "fmin_slsqp", "fmin_tnc",
     "fminbound", "fsolve", "golden", "isotonic_regression", "least_squares", "leastsq", "linearmixing", "linprog",
