@@ -267,6 +267,16 @@ class Array(Operand, Methods):
         return handed_out(self.size * int(self.dtype.itemsize))
 
     @property
+    def flat(self) -> Self:
+        """The entries as a vector, row by row; a write into it is one into the array."""
+        return self.reshape(-1)
+
+    def copy(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
+        """A copy, through which gradients pass; the order of entries in memory is ours."""
+        check_choice(order, ("C", "F", "A", "K"), "copy", "order")
+        return bind(TABLE["copy"], (self,))
+
+    @property
     def T(self) -> Self:
         """The transpose of a matrix."""
         if len(self.shape) != 2:
@@ -463,6 +473,15 @@ class Array(Operand, Methods):
                 expected="an integer of rank 0",
             )
         return int(self.item())
+
+    def __round__(self, ndigits: int | None = None) -> Self:
+        return bind(TABLE["round"], (self,)) if ndigits is None else self.round(decimals=ndigits)
+
+    def __divmod__(self, other: Other) -> tuple[Self, Self]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Other) -> tuple[Self, Self]:
+        return other // self, other % self  # type: ignore[operator,return-value]
 
     def __format__(self, spec: str) -> str:
         return format(self._entry(), spec) if spec else str(self)

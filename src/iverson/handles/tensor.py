@@ -247,6 +247,19 @@ class Tensor(Handle, Array, TensorMethods):
             )
         return array.copy() if copy else read_only(array)
 
+    def __buffer__(self, flags: int) -> memoryview:
+        """The entries as memory that is read only, for `memoryview` and `bytes` (Python 3.12)."""
+        return memoryview(self.__array__())
+
+    def __bytes__(self) -> bytes:
+        return self.__array__().tobytes()
+
+    def __arrow_array__(self, type: object = None) -> Any:
+        """An array of Arrow with the entries of a vector."""
+        import pyarrow
+
+        return pyarrow.array(np.array(self.__array__()), type=type)
+
     def __dlpack__(
         self,
         *,

@@ -47,7 +47,10 @@ def parts(result: Any) -> Iterator[Any]:
 
 
 def _is_float(part: Any) -> bool:
-    return getattr(part, "dtype", np.asarray(part).dtype if not isinstance(part, iv.Tensor) else None).kind in "fc"
+    return (
+        getattr(part, "dtype", np.asarray(part).dtype if not isinstance(part, iv.Tensor) else None).kind
+        in "fc"
+    )
 
 
 def _floats(result: Any) -> list[Any]:

@@ -21,12 +21,19 @@ names(
     _P,
     "det inv expm pinv svdvals eigvals eigvalsh logm sqrtm cholesky norm polar lu schur hessenberg ldl rq qr "
     "eigh eig svd signm cosm sinm tanm coshm sinhm tanhm pinvh lu_factor bandwidth "
-    "matrix_balance issymmetric ishermitian fiedler expm_cond lstsq_".replace("lstsq_", ""),
+    "matrix_balance issymmetric ishermitian",
     spd / 20,
 )
 names(_P, "solve solve_triangular", spd, right)
 calls(_P, tall, rng.normal(size=5), lstsq=lambda f, a, b: f(a, b)[0])
-names(_P, "solve_sylvester solve_continuous_are solve_discrete_are expm_frechet qz khatri_rao", square, other, spd, spd)
+names(
+    _P,
+    "solve_sylvester solve_continuous_are solve_discrete_are expm_frechet qz khatri_rao",
+    square,
+    other,
+    spd,
+    spd,
+)
 for _name in ("expm_frechet", "khatri_rao", "qz"):
     names(_P, _name, square / 4, other)
 names(_P, "solve_sylvester", square, spd, other)
@@ -46,9 +53,16 @@ names(_P, "eigh_tridiagonal eigvalsh_tridiagonal", wave, wave[1:])
 names(_P, "solveh_banded", symmetric_bands, right, lower=True)
 calls(_P, bands, right, solve_banded=lambda f, a, b: f((1, 1), a, b))
 calls(_P, right, convolution_matrix=lambda f, x: f(x, 3), diagsvd=lambda f, x: f(x, 4, 5))
+names(_P, "expm_cond", spd[:2, :2] / 20)
 calls(_P, tall, orth=lambda f, a: (q := f(a)) @ q.T, null_space=lambda f, a: (q := f(a.T)) @ q.T)
 calls(_P, spd, cho_factor=lambda f, a: f(a)[0] * like(a, np.triu(np.ones((4, 4)))))
-calls(_P, spd, right, cho_solve=lambda f, a, b: f((a, True), b), lu_solve=lambda f, a, b: f((a, np.arange(4)), b))
+calls(
+    _P,
+    spd,
+    right,
+    cho_solve=lambda f, a, b: f((a, True), b),
+    lu_solve=lambda f, a, b: f((a, np.arange(4)), b),
+)
 calls(_P, symmetric_bands, right, cho_solve_banded=lambda f, a, b: f((a, True), b))
 calls(
     _P,

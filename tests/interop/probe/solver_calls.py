@@ -21,11 +21,7 @@ calls(
     at,
     **{
         name: (lambda f, y, x: f(like(y, grid), y)(x))
-        for name in (
-            "PchipInterpolator CubicSpline Akima1DInterpolator BarycentricInterpolator KroghInterpolator interp1d "
-            "FloaterHormannInterpolator InterpolatedUnivariateSpline UnivariateSpline make_interp_spline AAA "
-            "make_smoothing_spline"
-        ).split()
+        for name in ["PchipInterpolator", "CubicSpline", "Akima1DInterpolator", "BarycentricInterpolator", "KroghInterpolator", "interp1d", "FloaterHormannInterpolator", "InterpolatedUnivariateSpline", "UnivariateSpline", "make_interp_spline", "AAA", "make_smoothing_spline"]
     },
     barycentric_interpolate=lambda f, y, x: f(like(y, grid), y, x),
     krogh_interpolate=lambda f, y, x: f(like(y, grid), y, x),
@@ -60,7 +56,7 @@ calls(
     heights,
     **{
         name: (lambda f, z: f(nodes, z)(nodes[:3] / 2 + 1))
-        for name in "CloughTocher2DInterpolator LinearNDInterpolator NearestNDInterpolator RBFInterpolator".split()
+        for name in ["CloughTocher2DInterpolator", "LinearNDInterpolator", "NearestNDInterpolator", "RBFInterpolator"]
     },
     Rbf=lambda f, z: f(nodes[:, 0], nodes[:, 1], z)(nodes[:3, 0] / 2, nodes[:3, 1] / 2),
     griddata=lambda f, z: f(nodes, z, nodes[:3] / 2 + 1),
@@ -124,7 +120,14 @@ calls(
     fmin_powell=lambda f, a: f(_square, start, args=(a,), disp=False, xtol=1e-9, ftol=1e-12),
     fmin_l_bfgs_b=lambda f, a: f(_square, start, args=(a,), approx_grad=True, factr=10.0, pgtol=1e-9)[0],
     fmin_tnc=lambda f, a: f(
-        _square, start, lambda x, a: 2 * (x - a) + 0.4 * x**3, args=(a,), disp=0, ftol=1e-14, xtol=1e-10, pgtol=1e-10
+        _square,
+        start,
+        lambda x, a: 2 * (x - a) + 0.4 * x**3,
+        args=(a,),
+        disp=0,
+        ftol=1e-14,
+        xtol=1e-10,
+        pgtol=1e-10,
     )[0],
     fmin_slsqp=lambda f, a: f(_square, start, args=(a,), iprint=0, acc=1e-12),
     fmin_cobyla=lambda f, a: f(_square, start, [], args=(a,), consargs=(), rhoend=1e-9),
@@ -150,9 +153,7 @@ calls(
     curve_fit=lambda f, a: f(lambda x, p, q: p + q * x, like(a, [0.0, 1.0]), a)[0],
     **{
         name: (lambda f, a: f(lambda x: _zero(x, a), start, f_tol=1e-10))
-        for name in (
-            "anderson broyden1 broyden2 diagbroyden newton_krylov"
-        ).split()
+        for name in ["anderson", "broyden1", "broyden2", "diagbroyden", "newton_krylov"]
     },
 )
 without_floats(
@@ -210,7 +211,9 @@ calls(
     ConvexHull=lambda f, p: f(p).volume,
     Delaunay=lambda f, p: f(p).simplices,
     Voronoi=lambda f, p: f(p).vertices,
-    HalfspaceIntersection=lambda f, p: f(np.array([[1.0, 0, -1], [-1, 0, -1], [0, 1, -1], [0, -1, -1]]), p[0, :2] / 9).intersections,
+    HalfspaceIntersection=lambda f, p: (
+        f(np.array([[1.0, 0, -1], [-1, 0, -1], [0, 1, -1], [0, -1, -1]]), p[0, :2] / 9).intersections
+    ),
     SphericalVoronoi=lambda f, p: f(p / (p * p).sum(axis=1, keepdims=True) ** 0.5).vertices,
     Rectangle=lambda f, p: f(p[0] + 9, p[1]).volume(),
     tsearch=lambda f, p: f(of_delaunay(), p[:, :2]),
@@ -219,7 +222,9 @@ calls(
     _S,
     np.array([1.0, 0.0]),
     np.array([0.0, 1.0]),
-    geometric_slerp=lambda f, p, q: f(p / (p * p).sum() ** 0.5, q / (q * q).sum() ** 0.5, np.array([0.3, 0.6])),
+    geometric_slerp=lambda f, p, q: f(
+        p / (p * p).sum() ** 0.5, q / (q * q).sum() ** 0.5, np.array([0.3, 0.6])
+    ),
 )
 calls(
     "spatial.transform",

@@ -58,20 +58,37 @@ def _module(frame: FrameType) -> str:
 
 
 def _public_name(frame: FrameType) -> str:
-    """Name of a frame's function, or of the class or distribution that it is a method of, in SciPy's packages."""
-    parts = _module(frame).split(".")
-    private = [k for k, part in enumerate(parts) if part.startswith("_")]
-    parts = parts[: private[0]] if private else parts
-    candidates = [frame.f_code.co_name]
+    """Name of a frame's function, or of the class or distribution that it is a method of, in SciPy's packages.
+
+    A decorator's frame is named after the function that it wraps.
+    """
+    candidates = [(_module(frame), frame.f_code.co_name)]
+    for variable in frame.f_code.co_freevars:
+        wrapped = frame.f_locals.get(variable)
+        if str(getattr(wrapped, "__module__", "")).startswith("scipy."):
+            candidates.append((wrapped.__module__, str(getattr(wrapped, "__name__", ""))))
     if "self" in frame.f_locals:
         instance = frame.f_locals["self"]
-        candidates = [type(instance).__name__, str(getattr(instance, "name", ""))]
+        kind = type(instance)
+        candidates = [
+            (m, n) for m in (_module(frame), kind.__module__) for n in (kind.__name__, _name_of(instance))
+        ]
+    return next(filter(None, (_in_package(module, name) for module, name in candidates)), "")
+
+
+def _name_of(instance: object) -> str:
+    """The name that a distribution has."""
+    return str(vars(instance).get("name", "")) if hasattr(instance, "__dict__") else ""
+
+
+def _in_package(module: str, name: str) -> str:
+    """Dotted name in the public package of a module of SciPy; "" where it is none there."""
+    parts = module.split(".")
+    private = [k for k, part in enumerate(parts) if part.startswith("_")]
+    parts = parts[: private[0]] if private else parts
     while len(parts) > 1:
-        package = sys.modules.get(".".join(parts))
-        public = getattr(package, "__all__", ())
-        for candidate in candidates:
-            if candidate in public:
-                return f"{'.'.join(parts)}.{candidate}"
+        if name in getattr(sys.modules.get(".".join(parts)), "__all__", ()):
+            return f"{'.'.join(parts)}.{name}"
         parts = parts[:-1]
     return ""
 
@@ -103,9 +120,7 @@ def way_out(name: str) -> str:
     """
     ours = counterpart(name)
     if not ours:
-        return (
-            "write it with functions of iverson, as there is none for it; or call x.detach() to drop the gradient"
-        )
+        return "write it with functions of iverson, as there is none for it; or call x.detach() to drop the gradient"
     return f"call {ours}, or {name} inside of `with iverson.interop.scipy.use():`"
 
 

@@ -21,6 +21,7 @@ import iverson as iv
 from iverson.core.dispatch import Operand, is_tracked
 from iverson.core.errors import GradientError, IversonError
 from iverson.core.protocols import Pytree
+from iverson.core.python.scipy_calls import way_out
 
 #: The packages of SciPy that have counterparts, as modules here; those of one name with `scipy` after them.
 PACKAGES = (
@@ -69,23 +70,28 @@ class Door:
         self.__name__ = name.rpartition(".")[2]
 
     def __call__(self, *args: Pytree, **kwargs: Pytree) -> Any:
-        if not _any_tensor((args, kwargs)) and not getattr(self._ours, "of_arrays", False):
-            return self._theirs(*args, **kwargs)
-        if self._ours is not None:
+        tensors = _any_tensor((args, kwargs))
+        if self._ours is not None and (tensors or getattr(self._ours, "of_arrays", False)):
             return self._ours(*args, **kwargs)
-        tracked = _any_tensor((args, kwargs), is_tracked)
         try:
-            return self._theirs(*_as_tensors(args), **_as_tensors(kwargs))
+            return (
+                self._theirs(*_as_tensors(args), **_as_tensors(kwargs))
+                if tensors
+                else self._theirs(*args, **kwargs)
+            )
         except IversonError:
             raise
         except Exception as error:
-            if not tracked:
+            tracked = _any_tensor((args, kwargs), is_tracked)
+            if tensors and not tracked:
                 return self._theirs(*_as_arrays(args), **_as_arrays(kwargs))
+            if not tracked and "iverson" not in str(error):  # what a function that SciPy was handed has given
+                raise
             raise GradientError(
                 self._name,
                 got=f"tensors that track gradients, with which SciPy fails ({type(error).__name__}: {error})",
                 expected="a function that Iverson has",
-                remedy="write it with functions of iverson; or call x.detach() to drop the gradient",
+                remedy=way_out(self._name),
             ) from error
 
     def __getattr__(self, name: str) -> Any:
@@ -194,8 +200,6 @@ def use() -> Iterator[None]:
         yield
     finally:
         _patch.leave()
-
-
 
 
 __all__ = ["PACKAGES", "Door", "counterpart_name", "use"]

@@ -22,7 +22,9 @@ _Norm: TypeAlias = str | None
 
 
 def _plane(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
-    def call(x: ArrayLike, s: _Axes = None, axes: Sequence[int] = (-2, -1), norm: _Norm = None, **_: Any) -> Tensor:
+    def call(
+        x: ArrayLike, s: _Axes = None, axes: Sequence[int] = (-2, -1), norm: _Norm = None, **_: Any
+    ) -> Tensor:
         result: Tensor = function(x, s=s, axes=axes, norm=norm or "backward")
         return result
 
@@ -120,7 +122,9 @@ def _transform(name: str, inverse: bool, sine: bool) -> Callable[..., Tensor]:
         if type not in _INVERSE:
             raise ArgumentError(name, "type", got=str(type), expected="1, 2, 3 or 4")
         if orthogonalize is not None and orthogonalize != (norm == "ortho"):
-            raise ArgumentError(name, "orthogonalize", got=str(orthogonalize), expected="what follows from norm")
+            raise ArgumentError(
+                name, "orthogonalize", got=str(orthogonalize), expected="what follows from norm"
+            )
         moved = iv.moveaxis(iv.asarray(x), axis, -1)
         if n is not None:
             moved = moved[..., :n]
@@ -138,7 +142,9 @@ dst, idst = _transform("dst", False, True), _transform("idst", True, True)
 
 
 def _along_axes(name: str, one: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def call(x: ArrayLike, type: int = 2, s: _Axes = None, axes: _Axes = None, norm: _Norm = None, **_: Any) -> Tensor:
+    def call(
+        x: ArrayLike, type: int = 2, s: _Axes = None, axes: _Axes = None, norm: _Norm = None, **_: Any
+    ) -> Tensor:
         result: Tensor = iv.asarray(x)
         count = result.ndim if s is None else len(s)
         along = range(result.ndim - count, result.ndim) if axes is None else axes

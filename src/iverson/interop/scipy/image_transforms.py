@@ -169,12 +169,16 @@ def _separable(name: str) -> Callable[..., Tensor]:
         settings = np.broadcast_to(value, (x.ndim,))
         for axis in range(x.ndim):
             one = theirs(f"ndimage.{name}")
-            columns = [one(row, settings[axis], order=order, mode=mode, **options) for row in np.eye(x.shape[axis])]
+            columns = [
+                one(row, settings[axis], order=order, mode=mode, **options) for row in np.eye(x.shape[axis])
+            ]
             x = times(np.stack(columns, axis=1), x, axis)
         return x
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"`scipy.ndimage.{name}` with a cval of 0; linear in the image, by the matrix of each axis."
+    call.__doc__ = (
+        f"`scipy.ndimage.{name}` with a cval of 0; linear in the image, by the matrix of each axis."
+    )
     return call
 
 
@@ -193,7 +197,9 @@ def rotate(
     """
     x, turn = iv.asarray(input), iv.asarray(angle) * (math.pi / 180)
     if x.ndim != 2 or sorted(a % 2 for a in axes) != [0, 1]:
-        raise ArgumentError("rotate", "input", got=f"shape {x.shape}, axes {axes}", expected="an image of two axes")
+        raise ArgumentError(
+            "rotate", "input", got=f"shape {x.shape}, axes {axes}", expected="an image of two axes"
+        )
     c, s = iv.cos(turn), iv.sin(turn)
     matrix = iv.stack([iv.stack([c, s]), iv.stack([-s, c])])
     shape = x.shape
@@ -245,12 +251,16 @@ def black_tophat(input: ArrayLike, size: Any = None, footprint: Any = None, **op
     return grey_closing(input, size, footprint, **options) - iv.asarray(input)
 
 
-def morphological_gradient(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
+def morphological_gradient(
+    input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any
+) -> Tensor:
     """The dilation less the erosion."""
     return grey_dilation(input, size, footprint, **options) - grey_erosion(input, size, footprint, **options)
 
 
-def morphological_laplace(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
+def morphological_laplace(
+    input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any
+) -> Tensor:
     """The dilation and the erosion less twice the image."""
     both = grey_dilation(input, size, footprint, **options) + grey_erosion(input, size, footprint, **options)
     return both - 2 * iv.asarray(input)
@@ -277,7 +287,11 @@ def _labelled(name: str, statistic: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-maximum, minimum, mean = _labelled("maximum", iv.max), _labelled("minimum", iv.min), _labelled("mean", iv.mean)
+maximum, minimum, mean = (
+    _labelled("maximum", iv.max),
+    _labelled("minimum", iv.min),
+    _labelled("mean", iv.mean),
+)
 median, variance = _labelled("median", iv.median), _labelled("variance", iv.var)
 standard_deviation, sum_labels = _labelled("standard_deviation", iv.std), _labelled("sum_labels", iv.sum)
 

@@ -190,7 +190,9 @@ def nquad(func: Function, ranges: Sequence[Any], args: Any = (), **options: Any)
     return over(len(ranges) - 1, ()), 0.0
 
 
-def dblquad(func: Function, a: float, b: float, gfun: Any, hfun: Any, args: Any = (), **_: Any) -> tuple[Tensor, float]:
+def dblquad(
+    func: Function, a: float, b: float, gfun: Any, hfun: Any, args: Any = (), **_: Any
+) -> tuple[Tensor, float]:
     """The integral of ``func(y, x)`` over x from a to b and y from gfun(x) to hfun(x).
 
     >>> dblquad(lambda y, x: x * y, 0.0, 1.0, 0.0, 2.0)[0].round(decimals=6)
@@ -202,7 +204,7 @@ def dblquad(func: Function, a: float, b: float, gfun: Any, hfun: Any, args: Any 
 def tplquad(func: Function, a: float, b: float, gfun: Any, hfun: Any, qfun: Any, rfun: Any, args: Any = (),
             **_: Any) -> tuple[Tensor, float]:  # fmt: skip
     """The integral of ``func(z, y, x)``, z from qfun(x, y) to rfun(x, y), as `dblquad` in the others."""
-    inner = lambda y, x: (_ends(qfun, x, y), _ends(rfun, x, y))  # noqa: E731
+    inner = lambda y, x: (_ends(qfun, x, y), _ends(rfun, x, y))
     return nquad(func, [inner, lambda x: (_ends(gfun, x), _ends(hfun, x)), (a, b)], args)
 
 

@@ -14,8 +14,8 @@ import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
 from iverson.interop.scipy.optimize import solution
-from iverson.linalg import norm, solve, svd
 from iverson.linalg import matrix_exp as expm
+from iverson.linalg import norm, solve, svd
 
 
 def _adjoint(x: Tensor) -> Tensor:
@@ -105,7 +105,9 @@ def subspace_angles(A: ArrayLike, B: ArrayLike) -> Tensor:
     return iv.where(small, iv.asin(iv.where(small, sines, 0.0)), iv.acos(iv.where(small, 0.0, turned)))
 
 
-def matmul_toeplitz(c_or_cr: Any, x: ArrayLike, check_finite: bool = False, workers: int | None = None) -> Tensor:
+def matmul_toeplitz(
+    c_or_cr: Any, x: ArrayLike, check_finite: bool = False, workers: int | None = None
+) -> Tensor:
     """The product of a Toeplitz matrix, of its first column or of a pair of it and the first row.
 
     >>> matmul_toeplitz(iv.asarray([1., 2.]), iv.asarray([1., 0.]))
@@ -190,7 +192,12 @@ def _picked(w: Tensor, select: str, select_range: Any) -> Any:
 
 
 def eigh_tridiagonal(
-    d: ArrayLike, e: ArrayLike, eigvals_only: bool = False, select: str = "a", select_range: Any = None, **_: Any
+    d: ArrayLike,
+    e: ArrayLike,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: Any = None,
+    **_: Any,
 ) -> Any:
     """Eigenvalues of a symmetric tridiagonal matrix, increasing, and their vectors.
 
@@ -202,7 +209,9 @@ def eigh_tridiagonal(
     return w[at] if eigvals_only else (w[at], v[:, at])
 
 
-def eigvalsh_tridiagonal(d: ArrayLike, e: ArrayLike, select: str = "a", select_range: Any = None, **_: Any) -> Tensor:
+def eigvalsh_tridiagonal(
+    d: ArrayLike, e: ArrayLike, select: str = "a", select_range: Any = None, **_: Any
+) -> Tensor:
     """The eigenvalues of `eigh_tridiagonal`."""
     w: Tensor = eigh_tridiagonal(d, e, True, select, select_range)
     return w
@@ -266,7 +275,9 @@ def cho_solve_banded(cb_and_lower: tuple[ArrayLike, bool], b: ArrayLike, **_: An
     count, n = bands.shape
     factor = iv.diag(bands[0 if lower else count - 1])
     for k in range(1, count):
-        factor = factor + (iv.diag_embed(bands[k, : n - k], -k) if lower else iv.diag_embed(bands[count - 1 - k, k:], k))
+        factor = factor + (
+            iv.diag_embed(bands[k, : n - k], -k) if lower else iv.diag_embed(bands[count - 1 - k, k:], k)
+        )
     return iv.linalg.cholesky_solve(b, factor, upper=not lower)
 
 

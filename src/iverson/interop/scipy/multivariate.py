@@ -52,9 +52,7 @@ class Family:
                 f"{self.name}.{method}", "self", got="the other kind of distribution",
                 expected="a call of pmf or logpmf" if self.discrete else "a call of pdf or logpdf",
             )  # fmt: skip
-        result: Tensor = self.log_density(
-            iv.asarray(x), *self.parameters, *args, **self.options, **options
-        )
+        result: Tensor = self.log_density(iv.asarray(x), *self.parameters, *args, **self.options, **options)
         return result
 
     def logpdf(self, x: ArrayLike, *args: Any, **options: Any) -> Tensor:
@@ -84,7 +82,9 @@ class Family:
     def entropy(self, *args: Any, **options: Any) -> Tensor:
         """The entropy; raises ArgumentError where there is no formula."""
         if self.entropy_ is None:
-            raise ArgumentError(f"{self.name}.entropy", got="a family without a formula here", expected="one with it")
+            raise ArgumentError(
+                f"{self.name}.entropy", got="a family without a formula here", expected="one with it"
+            )
         result: Tensor = self.entropy_(*self.parameters, *args, **self.options, **options)
         return result
 
@@ -104,7 +104,9 @@ def _log_det(factor: Tensor) -> Tensor:
 def _distance(x: Tensor, mean: ArrayLike, factor: Tensor) -> Tensor:
     """The square of the distance of points from a mean in the metric of a covariance, from its factor."""
     difference = x - iv.asarray(mean)
-    whitened = iv.linalg.solve_triangular(factor, difference.mT if difference.ndim > 1 else difference, lower=True)
+    whitened = iv.linalg.solve_triangular(
+        factor, difference.mT if difference.ndim > 1 else difference, lower=True
+    )
     return iv.sum(whitened * whitened, axis=0)
 
 
@@ -120,7 +122,9 @@ def _normal_entropy(mean: ArrayLike = 0.0, cov: ArrayLike = 1.0) -> Tensor:
     return 0.5 * (n * (1 + _LOG_2PI) + _log_det(iv.linalg.cholesky(_matrix(cov, n))))
 
 
-def _student(x: Tensor, loc: ArrayLike = 0.0, shape: ArrayLike = 1.0, df: ArrayLike = 1.0, **_: Any) -> Tensor:
+def _student(
+    x: Tensor, loc: ArrayLike = 0.0, shape: ArrayLike = 1.0, df: ArrayLike = 1.0, **_: Any
+) -> Tensor:
     n, nu = x.shape[-1], iv.asarray(df)
     factor = iv.linalg.cholesky(_matrix(shape, n))
     scale = iv.lgamma(0.5 * (nu + n)) - iv.lgamma(0.5 * nu) - 0.5 * n * iv.log(nu * math.pi)
@@ -193,7 +197,9 @@ def _matrix_t(
     z, rows, columns = _scatter(X, mean, row_spread, col_spread)
     shape = 0.5 * (nu + m + n - 1)
     constant = (
-        special.multigammaln(shape, m) - special.multigammaln(shape - 0.5 * n, m) - 0.5 * m * n * math.log(math.pi)
+        special.multigammaln(shape, m)
+        - special.multigammaln(shape - 0.5 * n, m)
+        - 0.5 * m * n * math.log(math.pi)
     )
     scatter = iv.linalg.cholesky(iv.eye(m) + z @ z.mT)
     return constant - 0.5 * n * rows - 0.5 * m * columns - shape * _log_det(scatter)

@@ -102,7 +102,9 @@ diagbroyden, newton_krylov = map(_zero, ("diagbroyden", "newton_krylov"))
 excitingmixing, linearmixing = map(_zero, ("excitingmixing", "linearmixing"))
 
 
-def newton(func: Function, x0: Data, fprime: Function | None = None, args: Any = (), *rest: Any, **options: Any) -> Any:
+def newton(
+    func: Function, x0: Data, fprime: Function | None = None, args: Any = (), *rest: Any, **options: Any
+) -> Any:
     """`scipy.optimize.newton`; the zero tracks what the function depends on.
 
     >>> round(newton(lambda x: x * x - 2.0, 1.0).item(), 6)
@@ -110,11 +112,15 @@ def newton(func: Function, x0: Data, fprime: Function | None = None, args: Any =
     """
     args = args if isinstance(args, tuple) else (args,)
     slope = None if fprime is None else _numbers(fprime, args)
-    found = theirs("newton")(_numbers(func, args), np.asarray(iv.asarray(x0).detach()), slope, (), *rest, **options)
+    found = theirs("newton")(
+        _numbers(func, args), np.asarray(iv.asarray(x0).detach()), slope, (), *rest, **options
+    )
     return solution(lambda x: func(x, *args), found)
 
 
-def root_scalar(f: Function, args: Any = (), method: str | None = None, bracket: Any = None, **options: Any) -> Any:
+def root_scalar(
+    f: Function, args: Any = (), method: str | None = None, bracket: Any = None, **options: Any
+) -> Any:
     """`scipy.optimize.root_scalar`; ``root`` tracks what the function depends on.
 
     >>> round(root_scalar(lambda x: x * x - 2.0, bracket=(0.0, 2.0)).root.item(), 6)
@@ -283,7 +289,6 @@ def approx_fprime(xk: ArrayLike, f: Function, epsilon: ArrayLike | None = None, 
     scalar = iv.asarray(f(x, *args)).ndim == 0
     slope: Tensor = (iv.grad if scalar else iv.jacobian)(lambda x: f(x, *args))(x)
     return slope
-
 
 
 __all__ = [

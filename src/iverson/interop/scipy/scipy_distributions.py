@@ -41,7 +41,9 @@ def _in_shape(function: Callable[..., Tensor], k: int, xs: tuple[Tensor, ...]) -
     return iv.jvp(lambda x: function(*xs[:k], x, *xs[k + 1 :]), (x,), (iv.ones_like(x),))[1]
 
 
-def _by_numerics(family: Any, method: str, density: Callable[..., Tensor], sign: float) -> Callable[..., Tensor]:
+def _by_numerics(
+    family: Any, method: str, density: Callable[..., Tensor], sign: float
+) -> Callable[..., Tensor]:
     """A distribution function that SciPy integrates: its derivative in the variable is the density."""
     names = ("x", *_shapes(family))
     slopes = [lambda *xs: sign * density(*xs), *([None] * (len(names) - 1))]

@@ -17,8 +17,8 @@ from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.handles import Tensor
 from iverson.interop.scipy import spectra
-from iverson.interop.scipy.spectra import *  # noqa: F403
 from iverson.interop.scipy.ndimage import correlation
+from iverson.interop.scipy.spectra import *  # noqa: F403
 from iverson.ops import F
 
 if TYPE_CHECKING:

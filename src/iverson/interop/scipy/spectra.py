@@ -39,7 +39,9 @@ def _windows(x: ArrayLike, options: dict[str, Any]) -> tuple[NDArray, NDArray, T
 
 def _both_sides(frequencies: NDArray, size: int) -> NDArray:
     """What a power counts for in a spectrum of one side: twice, but for 0 and the highest frequency."""
-    factor = np.where((frequencies == 0) | ((size % 2 == 0) & (np.arange(frequencies.size) == size // 2)), 1.0, 2.0)
+    factor = np.where(
+        (frequencies == 0) | ((size % 2 == 0) & (np.arange(frequencies.size) == size // 2)), 1.0, 2.0
+    )
     return factor[:, None]
 
 
@@ -73,7 +75,9 @@ def csd(x: ArrayLike, y: ArrayLike, fs: float = 1.0, window: Any = "hann_periodi
     return frequencies, iv.moveaxis(iv.mean(powers, axis=-1), -1, axis)
 
 
-def welch(x: ArrayLike, fs: float = 1.0, window: Any = "hann_periodic", **options: Any) -> tuple[NDArray, Tensor]:
+def welch(
+    x: ArrayLike, fs: float = 1.0, window: Any = "hann_periodic", **options: Any
+) -> tuple[NDArray, Tensor]:
     """Frequencies and the spectral density of a signal, by Welch's method.
 
     >>> welch(iv.asarray([1.0, -1.0, 1.0, -1.0]), nperseg=4)[1].round(decimals=6)
@@ -127,7 +131,9 @@ def _linear_transform(name: str) -> Callable[..., Any]:
 stft = _linear_transform("stft")
 
 
-def convolve2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0.0) -> Tensor:
+def convolve2d(
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0.0
+) -> Tensor:
     """The convolution of two images, with zeros beyond them. Raises ArgumentError for other boundaries."""
     from iverson.interop.scipy.signal import convolve
 
@@ -136,7 +142,9 @@ def convolve2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str
     return convolve(in1, in2, mode)  # type: ignore[arg-type]
 
 
-def correlate2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0.0) -> Tensor:
+def correlate2d(
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0.0
+) -> Tensor:
     """The correlation of two images, with zeros beyond them. Raises ArgumentError for other boundaries."""
     turned = iv.flip(iv.conj(iv.asarray(in2)))
     return convolve2d(in1, turned, mode, boundary, fillvalue)

@@ -113,7 +113,13 @@ def _fitted(name: str, x: ArrayLike, y: ArrayLike, axis: int, *args: Any, **opti
 
 
 def make_interp_spline(
-    x: ArrayLike, y: ArrayLike, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True
+    x: ArrayLike,
+    y: ArrayLike,
+    k: int = 3,
+    t: Any = None,
+    bc_type: Any = None,
+    axis: int = 0,
+    check_finite: bool = True,
 ) -> BSpline:
     """The spline through points, with SciPy's end conditions by name.
 
@@ -121,7 +127,9 @@ def make_interp_spline(
     iverson.Tensor(2.25)
     """
     if bc_type is not None and not isinstance(bc_type, str):
-        raise ArgumentError("make_interp_spline", "bc_type", got="derivatives at ends", expected="a name, or None")
+        raise ArgumentError(
+            "make_interp_spline", "bc_type", got="derivatives at ends", expected="a name, or None"
+        )
     return _fitted("make_interp_spline", x, y, axis, k, t, bc_type)
 
 
@@ -132,7 +140,9 @@ def make_lsq_spline(x: ArrayLike, y: ArrayLike, t: Any, k: int = 3, w: Any = Non
     return _fitted("make_lsq_spline", x, y, axis, knots, k, w)
 
 
-def make_smoothing_spline(x: ArrayLike, y: ArrayLike, w: Any = None, lam: Any = None, *, axis: int = 0) -> BSpline:
+def make_smoothing_spline(
+    x: ArrayLike, y: ArrayLike, w: Any = None, lam: Any = None, *, axis: int = 0
+) -> BSpline:
     """The cubic spline that minimises squares of residuals plus lam times the curvature; lam is a number."""
     if lam is None:
         raise ArgumentError(
@@ -190,7 +200,9 @@ class InterpolatedUnivariateSpline(_Univariate):
 class LSQUnivariateSpline:
     """The spline with given inner knots that is nearest to points."""
 
-    def __init__(self, x: ArrayLike, y: ArrayLike, t: Any, w: Any = None, bbox: Any = None, k: int = 3, **_: Any) -> None:
+    def __init__(
+        self, x: ArrayLike, y: ArrayLike, t: Any, w: Any = None, bbox: Any = None, k: int = 3, **_: Any
+    ) -> None:
         points, inner = _numbers("LSQUnivariateSpline", x=x, t=t)
         knots = np.concatenate([[points[0]] * (k + 1), inner, [points[-1]] * (k + 1)])
         self._spline = make_lsq_spline(points, y, knots, k, w)
@@ -203,8 +215,15 @@ class LSQUnivariateSpline:
 def interp1d(x: ArrayLike, y: ArrayLike, kind: Any = "linear", axis: int = -1, **options: Any) -> Any:
     """The spline of a kind through points: "linear", "quadratic", "cubic" or a degree."""
     degree = {"linear": 1, "slinear": 1, "quadratic": 2, "cubic": 3}.get(kind, kind)
-    if not isinstance(degree, int) or options.keys() - {"fill_value", "bounds_error", "assume_sorted", "copy"}:
-        raise ArgumentError("interp1d", "kind", got=repr(kind), expected="linear, quadratic, cubic or a degree")
+    if not isinstance(degree, int) or options.keys() - {
+        "fill_value",
+        "bounds_error",
+        "assume_sorted",
+        "copy",
+    }:
+        raise ArgumentError(
+            "interp1d", "kind", got=repr(kind), expected="linear, quadratic, cubic or a degree"
+        )
     rank = iv.asarray(y).ndim
     return make_interp_spline(x, y, degree, axis=axis % rank)
 
@@ -286,7 +305,9 @@ def _scattered(name: str) -> type:
 
         def __call__(self, *xi: ArrayLike) -> Tensor:
             """Values at points, which are numbers."""
-            at = [np.asarray(x) for x in xi] if not any(map(_tracked, xi)) else _numbers(name, **{"xi": xi[0]})
+            at = (
+                [np.asarray(x) for x in xi] if not any(map(_tracked, xi)) else _numbers(name, xi=xi[0])
+            )
             return _product(name, lambda unit: lambda _: self._make(unit)(*at), self._values, at)
 
     Interpolator.__name__ = Interpolator.__qualname__ = name
@@ -302,11 +323,13 @@ RBFInterpolator, LinearNDInterpolator = map(_scattered, ("RBFInterpolator", "Lin
 CloughTocher2DInterpolator = _scattered("CloughTocher2DInterpolator")
 
 
-def griddata(points: ArrayLike, values: ArrayLike, xi: ArrayLike, method: str = "linear", **options: Any) -> Tensor:
+def griddata(
+    points: ArrayLike, values: ArrayLike, xi: ArrayLike, method: str = "linear", **options: Any
+) -> Tensor:
     """Values at points from scattered ones: differentiated in the values."""
     nodes, at = _numbers("griddata", points=points, xi=xi)
     function = theirs("interpolate.griddata")
-    make = lambda unit: lambda x: function(nodes, unit, x, method=method, **options)  # noqa: E731
+    make = lambda unit: lambda x: function(nodes, unit, x, method=method, **options)
     return _product("griddata", make, iv.asarray(values), at)
 
 

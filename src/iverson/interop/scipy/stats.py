@@ -453,15 +453,7 @@ nbinom = Distribution(
 )
 
 #: Distributions by SciPy's own formulas (`iverson.interop.scipy.scipy_distributions`), made on use.
-_OF_SCIPY = """
-anglit arcsine argus betabinom betanbinom boltzmann bradford burr burr12 chi crystalball dgamma dlaplace dweibull
-erlang exponnorm exponpow exponweib fatiguelife fisk foldcauchy foldnorm gausshyper gengamma genlogistic gennorm gibrat
-genextreme genpareto gompertz gumbel_l halfcauchy halfgennorm halflogistic halfnorm hypergeom hypsecant invgamma
-invweibull johnsonsb johnsonsu kappa3 laplace_asymmetric levy levy_l loggamma loglaplace logser loguniform lomax
-maxwell mielke moyal nakagami nchypergeom_fisher nchypergeom_wallenius nhypergeom pearson3 planck powerlaw powerlognorm
-powernorm randint rayleigh recipinvgauss reciprocal rel_breitwigner skellam skewcauchy truncexpon truncweibull_min
-weibull_max wrapcauchy yulesimon zipf zipfian
-""".split()
+_OF_SCIPY = ["anglit", "arcsine", "argus", "betabinom", "betanbinom", "boltzmann", "bradford", "burr", "burr12", "chi", "crystalball", "dgamma", "dlaplace", "dweibull", "erlang", "exponnorm", "exponpow", "exponweib", "fatiguelife", "fisk", "foldcauchy", "foldnorm", "gausshyper", "gengamma", "genlogistic", "gennorm", "gibrat", "genextreme", "genpareto", "gompertz", "gumbel_l", "halfcauchy", "halfgennorm", "halflogistic", "halfnorm", "hypergeom", "hypsecant", "invgamma", "invweibull", "johnsonsb", "johnsonsu", "kappa3", "laplace_asymmetric", "levy", "levy_l", "loggamma", "loglaplace", "logser", "loguniform", "lomax", "maxwell", "mielke", "moyal", "nakagami", "nchypergeom_fisher", "nchypergeom_wallenius", "nhypergeom", "pearson3", "planck", "powerlaw", "powerlognorm", "powernorm", "randint", "rayleigh", "recipinvgauss", "reciprocal", "rel_breitwigner", "skellam", "skewcauchy", "truncexpon", "truncweibull_min", "weibull_max", "wrapcauchy", "yulesimon", "zipf", "zipfian"]
 _OF_VECTORS = (
     "dirichlet", "dirichlet_multinomial", "invwishart", "matrix_normal", "matrix_t", "multinomial",
     "multivariate_normal", "multivariate_t", "wishart",

@@ -43,7 +43,9 @@ def laplacian(
     return (result, scale) if return_diag else result
 
 
-def _along(weights: Tensor, distances: Any, predecessors: Any, sources: Sequence[int], directed: bool) -> Tensor:
+def _along(
+    weights: Tensor, distances: Any, predecessors: Any, sources: Sequence[int], directed: bool
+) -> Tensor:
     """Distances as sums of weights along the paths that predecessors describe; row by row one source."""
     matrix, n = np.asarray(weights.detach()), weights.shape[0]
     rows, heads, tails = [], [], []
@@ -51,7 +53,11 @@ def _along(weights: Tensor, distances: Any, predecessors: Any, sources: Sequence
         for target in range(n):
             node = target
             while node != source and (previous := int(predecessors[row, node])) >= 0:
-                forward = directed or not matrix[node, previous] or 0 < matrix[previous, node] <= matrix[node, previous]
+                forward = (
+                    directed
+                    or not matrix[node, previous]
+                    or 0 < matrix[previous, node] <= matrix[node, previous]
+                )
                 rows.append(row * n + target)
                 heads.append(previous if forward else node)
                 tails.append(node if forward else previous)

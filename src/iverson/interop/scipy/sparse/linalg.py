@@ -201,7 +201,9 @@ def eigs(A: ArrayLike, k: int = 6, M: None = None, sigma: complex | None = None,
     return (w[at], v[:, at]) if return_eigenvectors else w[at]
 
 
-def svds(A: ArrayLike, k: int = 6, which: str = "LM", return_singular_vectors: bool = True, **options: Any) -> Any:
+def svds(
+    A: ArrayLike, k: int = 6, which: str = "LM", return_singular_vectors: bool = True, **options: Any
+) -> Any:
     """The k largest singular values, or the smallest with "SM", increasing, and their vectors.
 
     >>> svds(iv.asarray([[2., 0.], [0., 3.]]), k=1)[1]

@@ -60,7 +60,9 @@ def _metric(name: str) -> Callable[..., Tensor]:
     return call
 
 
-braycurtis, canberra, chebyshev, cityblock = map(_metric, ("braycurtis", "canberra", "chebyshev", "cityblock"))
+braycurtis, canberra, chebyshev, cityblock = map(
+    _metric, ("braycurtis", "canberra", "chebyshev", "cityblock")
+)
 correlation, cosine, euclidean = map(_metric, ("correlation", "cosine", "euclidean"))
 jensenshannon, mahalanobis, minkowski = map(_metric, ("jensenshannon", "mahalanobis", "minkowski"))
 seuclidean, sqeuclidean = map(_metric, ("seuclidean", "sqeuclidean"))
@@ -119,7 +121,11 @@ def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> Tensor:
         first, second = iv.triu_indices(x.shape[0], 1)
         return x[first, second]
     n = int(round((1 + (1 + 8 * x.shape[0]) ** 0.5) / 2))
-    upper = iv.scatter_add(iv.zeros((n, n), dtype=x.dtype), iv.triu_indices(n, 1), x) if n > 1 else iv.zeros((n, n))
+    upper = (
+        iv.scatter_add(iv.zeros((n, n), dtype=x.dtype), iv.triu_indices(n, 1), x)
+        if n > 1
+        else iv.zeros((n, n))
+    )
     return upper + upper.mT
 
 

@@ -152,4 +152,3 @@ itairy = _integrals("itairy", _ai, _bi, lambda x: _ai(-x), lambda x: _bi(-x))
 itstruve0 = function("itstruve0", "x", lambda x: struve(0.0, x))
 itmodstruve0 = function("itmodstruve0", "x", lambda x: modstruve(0.0, x))
 it2struve0 = function("it2struve0", "x", lambda x: -struve(0.0, x) / x)
-

@@ -26,16 +26,20 @@ eval_genlaguerre = function(
     lambda n, alpha, x: -iv.where(n > 0, eval_genlaguerre(n - 1, alpha + 1, x), 0.0),
 )  # fmt: skip
 eval_chebyt = function("eval_chebyt", "n x", None, lambda n, x: n * eval_chebyu(n - 1, x))
-eval_chebyu = function("eval_chebyu", "n x", None, lambda n, x: 2 * iv.where(n > 0, eval_gegenbauer(n - 1, 2.0, x), 0.0))
+eval_chebyu = function(
+    "eval_chebyu", "n x", None, lambda n, x: 2 * iv.where(n > 0, eval_gegenbauer(n - 1, 2.0, x), 0.0)
+)
 eval_legendre = function(
     "eval_legendre", "n x", None, lambda n, x: iv.where(n > 0, eval_gegenbauer(n - 1, 1.5, x), 0.0)
 )
-eval_laguerre = function("eval_laguerre", "n x", None, lambda n, x: -iv.where(n > 0, eval_genlaguerre(n - 1, 1.0, x), 0.0))
+eval_laguerre = function(
+    "eval_laguerre", "n x", None, lambda n, x: -iv.where(n > 0, eval_genlaguerre(n - 1, 1.0, x), 0.0)
+)
 eval_hermite = function(
-    "eval_hermite", "n x", None, lambda n, x: 2 * n * eval_hermite(iv.maximum(n - 1, 0), x)
+    "eval_hermite", "n x", None, lambda n, x: 2 * n * eval_hermite(iv.maximum(n - 1, 0), x), whole=1
 )
 eval_hermitenorm = function(
-    "eval_hermitenorm", "n x", None, lambda n, x: n * eval_hermitenorm(iv.maximum(n - 1, 0), x)
+    "eval_hermitenorm", "n x", None, lambda n, x: n * eval_hermitenorm(iv.maximum(n - 1, 0), x), whole=1
 )
 
 

@@ -21,9 +21,7 @@ erfi = function("erfi", "z", lambda z: 2 / _ROOT_PI * iv.exp(z * z))
 erfcinv = function("erfcinv", "y", lambda y: -0.5 * _ROOT_PI * iv.exp(erfcinv(y) ** 2))
 log_expit = function("log_expit", "x", lambda x: iv.sigmoid(-x))
 softplus = function("softplus", "x", iv.sigmoid)
-ndtri_exp = function(
-    "ndtri_exp", "y", lambda y: math.sqrt(2 * math.pi) * iv.exp(y + 0.5 * ndtri_exp(y) ** 2)
-)
+ndtri_exp = function("ndtri_exp", "y", lambda y: math.sqrt(2 * math.pi) * iv.exp(y + 0.5 * ndtri_exp(y) ** 2))
 cotdg = function("cotdg", "x", lambda x: -_DEGREE * (1 + cotdg(x) ** 2))
 powm1 = function("powm1", "x y", lambda x, y: y * iv.pow(x, y - 1), lambda x, y: iv.log(x) * iv.pow(x, y))
 wofz = function("wofz", "z", lambda z: 2j / _ROOT_PI - 2 * z * wofz(z), kinds="c")
@@ -46,7 +44,9 @@ owens_t = function(
 )
 
 
-def _pair(name: str, first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., tuple[Tensor, ...]]:
+def _pair(
+    name: str, first: Callable[..., Any], second: Callable[..., Any]
+) -> Callable[..., tuple[Tensor, ...]]:
     parts = (function(name, "x", first, part=0), function(name, "x", second, part=1))
 
     def call(x: ArrayLike) -> tuple[Tensor, ...]:
@@ -59,9 +59,7 @@ def _pair(name: str, first: Callable[..., Any], second: Callable[..., Any]) -> C
 
 sici = _pair("sici", lambda x: iv.sin(x) / x, lambda x: iv.cos(x) / x)
 shichi = _pair("shichi", lambda x: iv.sinh(x) / x, lambda x: iv.cosh(x) / x)
-fresnel = _pair(
-    "fresnel", lambda x: iv.sin(0.5 * math.pi * x * x), lambda x: iv.cos(0.5 * math.pi * x * x)
-)
+fresnel = _pair("fresnel", lambda x: iv.sin(0.5 * math.pi * x * x), lambda x: iv.cos(0.5 * math.pi * x * x))
 
 
 def _complex(z: ArrayLike) -> Tensor:
@@ -200,8 +198,12 @@ btdtria = function(
     "btdtria",
     "p b x",
     lambda p, b, x: 1 / _partial("betainc", 0, p, btdtria(p, b, x), b, x),
-    lambda p, b, x: -_partial("betainc", 1, p, a := btdtria(p, b, x), b, x) / _partial("betainc", 0, p, a, b, x),
-    lambda p, b, x: -_partial("betainc", 2, p, a := btdtria(p, b, x), b, x) / _partial("betainc", 0, p, a, b, x),
+    lambda p, b, x: (
+        -_partial("betainc", 1, p, a := btdtria(p, b, x), b, x) / _partial("betainc", 0, p, a, b, x)
+    ),
+    lambda p, b, x: (
+        -_partial("betainc", 2, p, a := btdtria(p, b, x), b, x) / _partial("betainc", 0, p, a, b, x)
+    ),
 )
 
 
@@ -214,7 +216,10 @@ _gamma_shape = function(
     "chdtriv",
     "p x",
     lambda p, x: 2 / _partial("gammainc", 0, p, 0.5 * _gamma_shape(p, x), 0.5 * x),
-    lambda p, x: -_partial("gammainc", 1, p, a := 0.5 * _gamma_shape(p, x), 0.5 * x) / _partial("gammainc", 0, p, a, 0.5 * x),
+    lambda p, x: (
+        -_partial("gammainc", 1, p, a := 0.5 * _gamma_shape(p, x), 0.5 * x)
+        / _partial("gammainc", 0, p, a, 0.5 * x)
+    ),
 )
 
 

@@ -46,7 +46,12 @@ def _rule(name: str, argument: str, slope: Slope) -> Callable[..., Any]:
 
 
 def of_body(
-    name: str, names: Sequence[str], slopes: Sequence[Slope], body: Callable[..., Any], kinds: str = "iuf"
+    name: str,
+    names: Sequence[str],
+    slopes: Sequence[Slope],
+    body: Callable[..., Any],
+    kinds: str = "iuf",
+    whole: int = 0,
 ) -> Callable[..., Tensor]:
     """An elementwise function of NumPy arrays with the derivatives of its arguments.
 
@@ -54,11 +59,13 @@ def of_body(
     slopes : for each argument the derivative in it, of all arguments; None where there is no formula.
     body : the function of arrays.
     kinds : dtype kinds; with "c" a holomorphic function, whose derivative is the complex one.
+    whole : how many of the first arguments the body takes as integers.
     """
 
     def of_dtype(*xs: Any) -> Any:
         dtype = to_inexact(result_type(*xs))
-        return np.asarray(body(*(np.asarray(x, dtype) for x in xs)), dtype)
+        arrays = [np.asarray(x, "int64" if k < whole else dtype) for k, x in enumerate(xs)]
+        return np.asarray(body(*arrays), dtype)
 
     rules = tuple(_rule(name, n, slope) for n, slope in zip(names, slopes, strict=True))
     record = scalar(
@@ -80,7 +87,7 @@ def of_body(
 
 
 def function(
-    name: str, arguments: str, *slopes: Slope, part: int | None = None, kinds: str = "iuf"
+    name: str, arguments: str, *slopes: Slope, part: int | None = None, kinds: str = "iuf", whole: int = 0
 ) -> Callable[..., Tensor]:
     """A function of `scipy.special` with the derivatives of its arguments.
 
@@ -95,7 +102,7 @@ def function(
         return values if part is None else values[part]
 
     names = arguments.split()
-    call = of_body(name if part is None else f"{name}[{part}]", names, slopes, body, kinds)
+    call = of_body(name if part is None else f"{name}[{part}]", names, slopes, body, kinds, whole)
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`scipy.special.{name}` of {', '.join(names)}, arrays or numbers that broadcast."
     return call
