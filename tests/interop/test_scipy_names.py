@@ -1,4 +1,6 @@
-"""Every function of SciPy on tensors that track gradients: right by its own name, right inside `use`, or refused."""
+"""Every function of SciPy on tensors that track gradients: right by its own name, right inside `use`, or
+refused.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from tests.interop.tally import outcomes
 for _module in ("special", "linalg", "stats", "signal", "solver"):
     importlib.import_module(f"tests.interop.probe.{_module}_calls")
 
-#: By groups of SciPy's packages, how many calls are right by SciPy's own names, and in all, with those inside `use`.
+#: By groups of SciPy's packages, how many calls are right by SciPy's own names, and in all, with those
+#: inside `use`.
 FLOORS = {
     "special.": (170, 198),
     "linalg.": (5, 66),
@@ -31,7 +34,8 @@ FLOORS = {
     "optimize. integrate.": (14, 48),
     "sparse. spatial.": (5, 55),
 }
-#: What SciPy itself makes wrong by its own name, where Iverson is not asked: a search that only compares values
+#: What SciPy itself makes wrong by its own name, where Iverson is not asked: a search that only compares
+#: values
 #: gives numbers, and a formula that is 0 times inf.
 BY_NAME = {"optimize.golden": "cut", "special.stdtrit": "another derivative: nan"}
 
@@ -117,7 +121,8 @@ def test_blocks_of_threads() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not errors and scipy.linalg.expm is original
+    assert errors == []
+    assert scipy.linalg.expm is original
 
 
 def test_errors_name_the_counterpart() -> None:
@@ -157,7 +162,8 @@ def test_sparse_operands(kind: str) -> None:
         assert (s @ c).layout != "strided"
         if kind.endswith("array"):
             product = s * m
-            assert product.layout != "strided" and product.requires_grad is tracked
+            assert product.layout != "strided"
+            assert product.requires_grad is tracked
             np.testing.assert_allclose(
                 product.detach().to_dense().numpy(), dense * np.arange(1, 10).reshape(3, 3)
             )

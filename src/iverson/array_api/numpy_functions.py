@@ -258,6 +258,11 @@ def _ours(space: str, name: str) -> Callable[..., Any] | None:
     return candidate if callable(candidate) and not isinstance(candidate, type) else None
 
 
+def _several(*names: str) -> Any:
+    """Public functions of the main namespace."""
+    return tuple(_ours("", name) for name in names)
+
+
 def _refuse_output(name: str, options: dict[str, object]) -> None:
     """Remove ``out`` from ``options``; raises ArgumentTypeError if it is an array."""
     out = options.pop("out", None)
@@ -404,7 +409,8 @@ def _sorted(name: str) -> Callable[..., Any]:
 def _take(
     a: Array | ArrayLike, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
 ) -> Any:
-    """``numpy.take``: of the flattened array without an axis; indices beyond are refused, clipped or wrapped."""
+    """``numpy.take``: of the flattened array without an axis; indices beyond are refused, clipped or
+    wrapped."""
     _refuse_output("numpy.take", {"out": out})
     x, at = _operand(a, "numpy.take"), _operand(indices, "numpy.take")
     x = x.reshape(-1) if axis is None else x
@@ -428,8 +434,7 @@ def _interp(
 ) -> Any:
     """``numpy.interp``, with its values beyond the points, or a period."""
     x, xp, fp = (_operand(v, "numpy.interp") for v in (x, xp, fp))
-    ours, where, concat = (_ours("", name) for name in ("interp", "where", "concat"))
-    assert ours is not None and where is not None and concat is not None
+    ours, where, concat = _several("interp", "where", "concat")
     if period is not None:
         span = abs(period)
         x, xp = x % span, xp % span
@@ -445,8 +450,7 @@ def _interp(
 def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """``numpy.diff``, whose values before and after may be numbers."""
     x = _operand(a, "numpy.diff")
-    concat, broadcast, ours = (_ours("", name) for name in ("concat", "broadcast_to", "diff"))
-    assert concat is not None and broadcast is not None and ours is not None
+    concat, broadcast, ours = _several("concat", "broadcast_to", "diff")
     edge = list(x.shape)
     edge[axis] = 1
     parts = [x]
@@ -487,7 +491,8 @@ def _gradient(f: Any, *spacing: Any, axis: Axes = None, edge_order: int = 1) -> 
 
 
 def sliding_window_view(x: Array | ArrayLike, window_shape: Any, axis: Axes = None, **_: Any) -> Any:
-    """The windows of an array along axes, each along a further last axis: a copy, where NumPy gives a view."""
+    """The windows of an array along axes, each along a further last axis: a copy, where NumPy gives a
+    view."""
     view = _operand(x, "sliding_window_view")
     sizes = as_tuple(window_shape)
     axes = tuple(range(view.ndim)) if axis is None else tuple(k % view.ndim for k in as_tuple(axis))

@@ -39,7 +39,8 @@ def masked_tensor(data: Data, mask: Numbers | None = None, *, requires_grad: boo
     Parameters
     ----------
     data : a Tensor, a NumPy array, a scalar or nested lists of numbers; or a MaskedTensor or an array of
-        `numpy.ma` or `torch.masked` (detached), to be masked further. None, and what pandas and Arrow say is missing (NA), is unspecified.
+        `numpy.ma` or `torch.masked` (detached), to be masked further. None, and what pandas and Arrow say
+        is missing (NA), is unspecified.
     mask : bools that broadcast to data's shape; where the mask is itself a MaskedTensor, what it leaves
         unspecified is too. None specifies all entries, of a sparse tensor those it stores. The pattern of a
         sparse mask is shared, and work on the result grows with its size. It may be computed in a function

@@ -1,8 +1,8 @@
 """How each call of the list ends on tensors that track gradients: by SciPy's name, and inside `use()`.
 
-Run as a program, as SciPy reads ``SCIPY_ARRAY_API`` when it is imported; arguments are the packages of SciPy to
-run, all by default. Values are compared with SciPy's own of NumPy arrays, a derivative along a random direction
-with central differences of these.
+Run as a program, as SciPy reads ``SCIPY_ARRAY_API`` when it is imported; arguments are the packages of
+SciPy to run, all by default. Values are compared with SciPy's own of NumPy arrays, a derivative along a
+random direction with central differences of these.
 """
 
 from __future__ import annotations

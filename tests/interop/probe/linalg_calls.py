@@ -85,7 +85,8 @@ CSD = np.linalg.qr(square)[0]
 calls(_P, CSD, cossin=lambda f, x: f(x, 2, 2))
 without_floats(
     _P,
-    "LinAlgError LinAlgWarning dft find_best_blas_type get_blas_funcs get_lapack_funcs hadamard helmert hilbert "
+    "LinAlgError LinAlgWarning dft find_best_blas_type get_blas_funcs get_lapack_funcs hadamard helmert "
+    "hilbert "
     "invhilbert invpascal pascal",
 )
 

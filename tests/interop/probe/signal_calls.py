@@ -31,7 +31,8 @@ names(_P, "convolve2d correlate2d", image, square)
 names(_P, "sepfir2d", image, kernel, kernel[::-1].copy())
 names(
     _P,
-    "detrend hilbert cspline1d qspline1d periodogram medfilt find_peaks argrelmax argrelmin square sawtooth gausspulse",
+    "detrend hilbert cspline1d qspline1d periodogram medfilt find_peaks argrelmax argrelmin square "
+    "sawtooth gausspulse",
     wave,
 )
 names(_P, "hilbert2 medfilt2d", image)
@@ -191,7 +192,8 @@ calls(
 without_floats(
     _P,
     "BadCoefficients band_stop_obj besselap buttap cheb1ap cheb2ap check_COLA check_NOLA choose_conv_method "
-    "closest_STFT_dual_window czt_points ellipap firwin_2d get_window max_len_seq savgol_coeffs spline_filter "
+    "closest_STFT_dual_window czt_points ellipap firwin_2d get_window max_len_seq savgol_coeffs "
+    "spline_filter "
     "unit_impulse",
 )
 
@@ -206,7 +208,8 @@ names(
 )
 for _name, _value in {
     "gaussian_filter": 1.0, "gaussian_filter1d": 1.0, "uniform_filter": 3, "uniform_filter1d": 3,
-    "maximum_filter": 3, "minimum_filter": 3, "maximum_filter1d": 3, "minimum_filter1d": 3, "median_filter": 3,
+    "maximum_filter": 3, "minimum_filter": 3, "maximum_filter1d": 3, "minimum_filter1d": 3,
+    "median_filter": 3,
     "zoom": 1.5, "shift": 0.5, "rotate": 30.0, "gaussian_laplace": 1.0, "gaussian_gradient_magnitude": 1.0,
     "grey_closing": 3, "grey_dilation": 3, "grey_erosion": 3, "grey_opening": 3, "black_tophat": 3,
     "white_tophat": 3, "morphological_gradient": 3, "morphological_laplace": 3, "fourier_gaussian": 1.0,

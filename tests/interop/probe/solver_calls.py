@@ -21,7 +21,20 @@ calls(
     at,
     **{
         name: (lambda f, y, x: f(like(y, grid), y)(x))
-        for name in ["PchipInterpolator", "CubicSpline", "Akima1DInterpolator", "BarycentricInterpolator", "KroghInterpolator", "interp1d", "FloaterHormannInterpolator", "InterpolatedUnivariateSpline", "UnivariateSpline", "make_interp_spline", "AAA", "make_smoothing_spline"]
+        for name in [
+            "PchipInterpolator",
+            "CubicSpline",
+            "Akima1DInterpolator",
+            "BarycentricInterpolator",
+            "KroghInterpolator",
+            "interp1d",
+            "FloaterHormannInterpolator",
+            "InterpolatedUnivariateSpline",
+            "UnivariateSpline",
+            "make_interp_spline",
+            "AAA",
+            "make_smoothing_spline",
+        ]
     },
     barycentric_interpolate=lambda f, y, x: f(like(y, grid), y, x),
     krogh_interpolate=lambda f, y, x: f(like(y, grid), y, x),
@@ -56,7 +69,12 @@ calls(
     heights,
     **{
         name: (lambda f, z: f(nodes, z)(nodes[:3] / 2 + 1))
-        for name in ["CloughTocher2DInterpolator", "LinearNDInterpolator", "NearestNDInterpolator", "RBFInterpolator"]
+        for name in [
+            "CloughTocher2DInterpolator",
+            "LinearNDInterpolator",
+            "NearestNDInterpolator",
+            "RBFInterpolator",
+        ]
     },
     Rbf=lambda f, z: f(nodes[:, 0], nodes[:, 1], z)(nodes[:3, 0] / 2, nodes[:3, 1] / 2),
     griddata=lambda f, z: f(nodes, z, nodes[:3] / 2 + 1),
@@ -71,7 +89,8 @@ calls(
 )
 without_floats(
     _P,
-    "BivariateSpline LSQBivariateSpline LSQSphereBivariateSpline SmoothBivariateSpline SmoothSphereBivariateSpline "
+    "BivariateSpline LSQBivariateSpline LSQSphereBivariateSpline SmoothBivariateSpline "
+    "SmoothSphereBivariateSpline "
     "approximate_taylor_polynomial interp2d",
 )
 
@@ -169,6 +188,7 @@ def _decay(t: Any, y: Any, a: Any) -> Any:
 
 
 _I = "integrate"
+_CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 names(_I, "trapezoid simpson cumulative_trapezoid romb", matrix)
 calls(
     _I,
@@ -185,8 +205,8 @@ calls(
     nsum=lambda f, a: f(lambda k, b: b**-k, like(a, 1.0), like(a, 10.0), args=(a,)).sum,
     cubature=lambda f, a: f(lambda x: a[0] * x[:, 0] ** 2, [0.0], [1.0]).estimate,
     qmc_quad=lambda f, a: f(lambda x: a[0] * x[0], [0.0], [1.0], n_estimates=2, n_points=8).integral,
-    solve_ivp=lambda f, a: f(_decay, (0.0, 1.0), [1.0, 1.0], t_eval=[0.5, 1.0], args=(a,), rtol=1e-9, atol=1e-9).y,
-    odeint=lambda f, a: f(lambda y, t, b: -b * y, [1.0, 1.0], [0.0, 0.5, 1.0], args=(a,), rtol=1e-9, atol=1e-9),
+    solve_ivp=lambda f, a: f(_decay, (0.0, 1.0), [1.0, 1.0], t_eval=[0.5, 1.0], args=(a,), **_CLOSE).y,
+    odeint=lambda f, a: f(lambda y, t, b: -b * y, [1.0, 1.0], [0.0, 0.5, 1.0], args=(a,), **_CLOSE),
     solve_bvp=lambda f, a: f(
         lambda x, y: np.stack([y[1], -a[0] * y[0]]),
         lambda l, r: np.stack([l[0], r[0] - 1]),
@@ -196,7 +216,8 @@ calls(
 )  # fmt: skip
 without_floats(
     _I,
-    "BDF DOP853 DenseOutput IntegrationWarning LSODA ODEintWarning OdeSolution OdeSolver RK23 RK45 Radau complex_ode "
+    "BDF DOP853 DenseOutput IntegrationWarning LSODA ODEintWarning OdeSolution OdeSolver RK23 RK45 Radau "
+    "complex_ode "
     "lebedev_rule ode",
 )
 
@@ -245,7 +266,8 @@ names(_D, "cdist", points, others)
 names(_D, "pdist", points)
 names(
     _D,
-    "braycurtis canberra chebyshev cityblock correlation cosine euclidean minkowski sqeuclidean jensenshannon",
+    "braycurtis canberra chebyshev cityblock correlation cosine euclidean minkowski sqeuclidean "
+    "jensenshannon",
     np.abs(points[0]),
     np.abs(points[1]),
 )
@@ -260,5 +282,6 @@ calls(
 calls(_D, np.abs(wave), squareform=lambda f, d: f(d))
 without_floats(
     _D,
-    "dice hamming is_valid_dm is_valid_y jaccard num_obs_dm num_obs_y rogerstanimoto russellrao sokalsneath yule",
+    "dice hamming is_valid_dm is_valid_y jaccard num_obs_dm num_obs_y rogerstanimoto russellrao "
+    "sokalsneath yule",
 )

@@ -13,10 +13,12 @@ whole, twos = np.arange(5), np.arange(5) + 2
 _P = "special"
 names(
     _P,
-    "cbrt entr erf erfc erfcx erfi erfinv erfcinv exp1 exp10 exp2 exprel expi expit expm1 gamma gammaln gammasgn "
+    "cbrt entr erf erfc erfcx erfi erfinv erfcinv exp1 exp10 exp2 exprel expi expit expm1 gamma gammaln "
+    "gammasgn "
     "loggamma rgamma i0 i0e i1 i1e j0 j1 k0 k0e k1 k1e y0 y1 log_ndtr logit log1p log_expit ndtr ndtri "
     "psi digamma sinc spence ellipk ellipkm1 ellipe cosdg sindg tandg cotdg cosm1 logsumexp softmax "
-    "log_softmax softplus dawsn wofz fresnel sici shichi airy airye ber bei berp beip ker kei kerp keip kelvin "
+    "log_softmax softplus dawsn wofz fresnel sici shichi airy airye ber bei berp beip ker kei kerp keip "
+    "kelvin "
     "lambertw wrightomega kolmogorov kolmogi it2i0k0 it2j0y0 it2struve0 itairy iti0k0 itj0y0 itmodstruve0 "
     "itstruve0 modfresnelm modfresnelp round",
     unit,
@@ -25,7 +27,8 @@ names(_P, "ndtri_exp", -unit)
 names(_P, "zetac zeta", above)
 names(
     _P,
-    "agm betaln beta binom boxcox boxcox1p inv_boxcox inv_boxcox1p chdtr chdtrc gammainc gammaincc gammaincinv "
+    "agm betaln beta binom boxcox boxcox1p inv_boxcox inv_boxcox1p chdtr chdtrc gammainc gammaincc "
+    "gammaincinv "
     "gammainccinv huber kl_div rel_entr xlogy xlog1py poch pseudo_huber pdtr pdtrc zeta stdtr stdtrit chdtri "
     "ellipkinc ellipeinc elliprc owens_t tklmbda powm1",
     above,
@@ -45,7 +48,8 @@ names(_P, "eval_jacobi eval_sh_jacobi", twos, 3.5, 1.5, unit)
 names(_P, "ellipj", above, unit)
 names(
     _P,
-    "betainc betaincc betaincinv betainccinv fdtr fdtrc fdtri gdtr gdtrc gdtrix voigt_profile elliprd elliprf "
+    "betainc betaincc betaincinv betainccinv fdtr fdtrc fdtri gdtr gdtrc gdtrix voigt_profile elliprd "
+    "elliprf "
     "elliprg radian nctdtr nctdtrit",
     above,
     large,
@@ -60,7 +64,8 @@ names(_P, "elliprj ncfdtr", above, large, other, unit)
 names(_P, "expn kn yn jn", twos, above)
 names(
     _P,
-    "eval_chebyc eval_chebys eval_chebyt eval_chebyu eval_hermite eval_hermitenorm eval_laguerre eval_legendre "
+    "eval_chebyc eval_chebys eval_chebyt eval_chebyu eval_hermite eval_hermitenorm eval_laguerre "
+    "eval_legendre "
     "eval_sh_chebyt eval_sh_chebyu eval_sh_legendre spherical_jn spherical_yn spherical_in spherical_kn",
     whole,
     unit,
@@ -132,13 +137,20 @@ calls(
 calls(_P, unit, sph_harm_y=lambda f, x: f(3, 1, x, 2 * x), sph_harm_y_all=lambda f, x: f(2, 1, x, 2 * x))
 without_floats(
     _P,
-    "geterr seterr errstate ai_zeros bei_zeros beip_zeros ber_zeros bernoulli berp_zeros bi_zeros erf_zeros euler "
-    "factorial2 factorialk fresnel_zeros fresnelc_zeros fresnels_zeros jn_zeros jnjnp_zeros jnp_zeros jnyn_zeros "
-    "kei_zeros keip_zeros kelvin_zeros ker_zeros kerp_zeros mathieu_even_coef mathieu_odd_coef obl_cv_seq pbdn_seq "
-    "pro_cv_seq stirling2 y0_zeros y1_zeros y1p_zeros yn_zeros ynp_zeros chebyu chebyc chebys jacobi laguerre "
-    "genlaguerre hermitenorm gegenbauer sh_legendre sh_chebyt sh_chebyu sh_jacobi roots_legendre roots_chebyt "
+    "geterr seterr errstate ai_zeros bei_zeros beip_zeros ber_zeros bernoulli berp_zeros bi_zeros "
+    "erf_zeros euler "
+    "factorial2 factorialk fresnel_zeros fresnelc_zeros fresnels_zeros jn_zeros jnjnp_zeros jnp_zeros "
+    "jnyn_zeros "
+    "kei_zeros keip_zeros kelvin_zeros ker_zeros kerp_zeros mathieu_even_coef mathieu_odd_coef "
+    "obl_cv_seq pbdn_seq "
+    "pro_cv_seq stirling2 y0_zeros y1_zeros y1p_zeros yn_zeros ynp_zeros chebyu chebyc chebys jacobi "
+    "laguerre "
+    "genlaguerre hermitenorm gegenbauer sh_legendre sh_chebyt sh_chebyu sh_jacobi roots_legendre "
+    "roots_chebyt "
     "roots_chebyu roots_chebyc roots_chebys roots_jacobi roots_laguerre roots_genlaguerre roots_hermite "
-    "roots_hermitenorm roots_gegenbauer roots_sh_legendre roots_sh_chebyt roots_sh_chebyu roots_sh_jacobi p_roots "
-    "t_roots u_roots c_roots s_roots j_roots l_roots la_roots h_roots he_roots cg_roots ps_roots ts_roots us_roots "
+    "roots_hermitenorm roots_gegenbauer roots_sh_legendre roots_sh_chebyt roots_sh_chebyu "
+    "roots_sh_jacobi p_roots "
+    "t_roots u_roots c_roots s_roots j_roots l_roots la_roots h_roots he_roots cg_roots ps_roots "
+    "ts_roots us_roots "
     "js_roots SpecialFunctionWarning SpecialFunctionError ellip_harm_2 ellip_normal",
 )

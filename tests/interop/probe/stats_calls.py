@@ -81,9 +81,12 @@ calls(_P, unit, poisson_binom=lambda f, p: f.logpmf(2, p))
 
 names(
     _P,
-    "gmean hmean tmean tvar tmin tmax tstd tsem skew kurtosis sem zscore gzscore gstd iqr median_abs_deviation "
-    "variation kstat kstatvar circmean circvar circstd entropy lmoment differential_entropy boxcox yeojohnson "
-    "skewtest kurtosistest normaltest jarque_bera describe bayes_mvs mvsdist mode rankdata tiecorrect cumfreq "
+    "gmean hmean tmean tvar tmin tmax tstd tsem skew kurtosis sem zscore gzscore gstd iqr "
+    "median_abs_deviation "
+    "variation kstat kstatvar circmean circvar circstd entropy lmoment differential_entropy boxcox "
+    "yeojohnson "
+    "skewtest kurtosistest normaltest jarque_bera describe bayes_mvs mvsdist mode rankdata tiecorrect "
+    "cumfreq "
     "relfreq shapiro obrientransform boxcox_normmax yeojohnson_normmax ppcc_max",
     sample,
 )
@@ -135,7 +138,8 @@ calls(
 )
 names(
     _P,
-    "pearsonr ttest_ind ttest_rel f_oneway bartlett levene alexandergovern zmap spearmanr kendalltau weightedtau "
+    "pearsonr ttest_ind ttest_rel f_oneway bartlett levene alexandergovern zmap spearmanr kendalltau "
+    "weightedtau "
     "somersd linregress theilslopes siegelslopes ansari fligner mood mannwhitneyu wilcoxon kruskal ranksums "
     "brunnermunzel energy_distance wasserstein_distance ks_2samp cramervonmises_2samp "
     "epps_singleton_2samp median_test bws_test tukey_hsd chatterjeexi spearmanrho friedmanchisquare",
@@ -174,7 +178,8 @@ calls(_P, point[:3], random_correlation=lambda f, e: f(e - e.sum() / 3 + 1).rvs(
 without_floats(
     _P,
     "Binomial BootstrapMethod CensoredData ConstantInputWarning Covariance DegenerateDataWarning FitError "
-    "MonteCarloMethod multivariate_hypergeom NearConstantInputWarning PermutationMethod barnard_exact binomtest boschloo_exact "
+    "MonteCarloMethod multivariate_hypergeom NearConstantInputWarning PermutationMethod barnard_exact "
+    "binomtest boschloo_exact "
     "fisher_exact make_distribution ortho_group power random_table rv_continuous rv_discrete "
     "sobol_indices special_ortho_group uniform_direction unitary_group",
 )

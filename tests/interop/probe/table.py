@@ -28,7 +28,7 @@ def of(name: str) -> Any:
 
 
 def names(package: str, text: str, *args: Any, **options: Any) -> None:
-    """Enter functions that are called on the same arguments; arrays of floats among them are differentiated."""
+    """Enter functions that are called on the same arguments; arrays of floats are differentiated."""
     for name in text.split():
         full = f"{package}.{name}"
         floats = [k for k, a in enumerate(args) if isinstance(a, np.ndarray) and a.dtype.kind == "f"]

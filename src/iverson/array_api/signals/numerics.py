@@ -29,6 +29,7 @@ from iverson.array_api.reduction.reductions import min as _min
 from iverson.array_api.reduction.reductions import sum as _sum
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.inputs.arguments import as_real
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
 from iverson.handles import Tensor
 from iverson.ops import F
@@ -275,15 +276,15 @@ def gradient(
     Parameters
     ----------
     x : an array with at least two samples along each axis.
-    spacing : the distance of two samples, or the places of the samples along an axis; one for all axes, or one for
-        each. 1 unless given.
+    spacing : the distance of two samples, or the places of the samples along an axis; one for all axes, or
+        one for each. 1 unless given.
     axis : along which axis, or axes. None: along each.
     edge_order : 1 for the difference of two samples at an end, 2 for the parabola through three.
 
     Returns
     -------
-    An array; of several axes a tuple with one for each. Raises ShapeError for less samples, AxisError, ArgumentError
-    for another number of spacings.
+    An array; of several axes a tuple with one for each. Raises ShapeError for less samples, AxisError,
+    ArgumentError for another number of spacings.
 
     >>> from iverson import asarray
     >>> gradient(asarray([1., 2., 4.]))

@@ -37,7 +37,8 @@ def running_call(depth: int = 1) -> str:
 def is_sparse_operand(frame: FrameType) -> bool:
     """Whether a frame is that of an operator of SciPy's sparse arrays, which asks what its other operand is.
 
-    An operand that becomes an object array of rank 0 is no array to SciPy, so that its own operator is called.
+    An operand that becomes an object array of rank 0 is no array to SciPy, so that its own operator is
+    called.
     """
     return frame.f_code.co_name in _OPERATORS and _module(frame).startswith("scipy.sparse.")
 
@@ -58,7 +59,8 @@ def _module(frame: FrameType) -> str:
 
 
 def _public_name(frame: FrameType) -> str:
-    """Name of a frame's function, or of the class or distribution that it is a method of, in SciPy's packages.
+    """Name of a frame's function, or of the class or distribution that it is a method of, in SciPy's
+    packages.
 
     A decorator's frame is named after the function that it wraps.
     """
@@ -120,7 +122,10 @@ def way_out(name: str) -> str:
     """
     ours = counterpart(name)
     if not ours:
-        return "write it with functions of iverson, as there is none for it; or call x.detach() to drop the gradient"
+        return (
+            "write it with functions of iverson, as there is none for it; or call x.detach() to drop the "
+            "gradient"
+        )
     return f"call {ours}, or {name} inside of `with iverson.interop.scipy.use():`"
 
 

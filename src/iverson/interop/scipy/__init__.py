@@ -24,10 +24,15 @@ from iverson.interop.scipy.initial_values import solve_ivp
 from iverson.interop.scipy.solvers import least_squares, minimize, root
 
 _MODULES = (
-    "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "spatial", "special", "stats",
+    "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "spatial",
+    "special", "stats",
 )  # fmt: skip
 
-__all__ = sorted(["least_squares", "minimize", "root", "solve_ivp", "use", *_MODULES])  # noqa: PLE0605
+__all__ = [
+    "fft", "integrate", "interpolate", "least_squares", "linalg", "minimize", "ndimage", "optimize", "root",
+    "signal",
+    "solve_ivp", "sparse", "spatial", "special", "stats", "use",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> _Any:

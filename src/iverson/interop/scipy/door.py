@@ -1,7 +1,7 @@
 """`use`: SciPy's own names on tensors, for the duration of a ``with`` block.
 
-The table from SciPy's functions to ours is the names of this package: what a module here has under SciPy's name
-is the counterpart. `use` replaces SciPy's names by doors, which look at the arguments: tensors go to the
+The table from SciPy's functions to ours is the names of this package: what a module here has under SciPy's
+name is the counterpart. `use` replaces SciPy's names by doors, which look at the arguments: tensors go to the
 counterpart, all else to SciPy.
 """
 
@@ -59,13 +59,14 @@ def counterpart(name: str) -> Named | None:
 class Door:
     """One name of SciPy inside of `use`: a function, a class, or a distribution with its methods.
 
-    A call with tensors among its arguments is one of the counterpart. Without a counterpart it is one of SciPy on
-    tensors alone, which is right where SciPy takes any array, and raises GradientError where SciPy fails.
+    A call with tensors among its arguments is one of the counterpart. Without a counterpart it is one of
+    SciPy on tensors alone, which is right where SciPy takes any array, and raises GradientError where SciPy
+    fails.
     """
 
     def __init__(self, name: str, theirs: Named, ours: Named | None) -> None:
-        self._name, self._theirs, self._ours = name, theirs, ours
-        self.__wrapped__ = theirs
+        self._name, self.theirs, self._ours = name, theirs, ours
+        self.__wrapped__ = self.theirs
         self.__doc__ = theirs.__doc__
         self.__name__ = name.rpartition(".")[2]
 
@@ -75,16 +76,16 @@ class Door:
             return self._ours(*args, **kwargs)
         try:
             return (
-                self._theirs(*_as_tensors(args), **_as_tensors(kwargs))
+                self.theirs(*_as_tensors(args), **_as_tensors(kwargs))
                 if tensors
-                else self._theirs(*args, **kwargs)
+                else self.theirs(*args, **kwargs)
             )
         except IversonError:
             raise
         except Exception as error:
             tracked = _any_tensor((args, kwargs), is_tracked)
             if tensors and not tracked:
-                return self._theirs(*_as_arrays(args), **_as_arrays(kwargs))
+                return self.theirs(*_as_arrays(args), **_as_arrays(kwargs))
             if not tracked and "iverson" not in str(error):  # what a function that SciPy was handed has given
                 raise
             raise GradientError(
@@ -95,19 +96,19 @@ class Door:
             ) from error
 
     def __getattr__(self, name: str) -> Any:
-        theirs = getattr(self._theirs, name)
+        theirs = getattr(self.theirs, name)
         if name.startswith("_") or not callable(theirs):
             return theirs
         return Door(f"{self._name}.{name}", theirs, getattr(self._ours, name, None))
 
     def __instancecheck__(self, instance: object) -> bool:
-        return isinstance(instance, self._theirs)
+        return isinstance(instance, self.theirs)
 
     def __subclasscheck__(self, kind: type) -> bool:
-        return issubclass(kind, self._theirs)
+        return issubclass(kind, self.theirs)
 
     def __mro_entries__(self, bases: tuple[type, ...]) -> tuple[type, ...]:
-        return (self._theirs,)
+        return (self.theirs,)
 
     def __repr__(self) -> str:
         return f"<{self._name}, with counterparts of iverson for tensors>"
@@ -182,9 +183,9 @@ def use() -> Iterator[None]:
     """SciPy's own names on tensors, in a ``with`` block: ``scipy.linalg.expm(x)``.
 
     While a block runs, a call of a function of SciPy by way of its module (``scipy.linalg.expm``,
-    ``stats.norm.logpdf``) with a tensor among its arguments is one of the counterpart in `iverson.interop.scipy`;
-    all other calls are SciPy's. Names that were imported from a module before (``from scipy.linalg import expm``)
-    stay SciPy's. Blocks nest; the names are replaced for all threads.
+    ``stats.norm.logpdf``) with a tensor among its arguments is one of the counterpart in
+    `iverson.interop.scipy`; all other calls are SciPy's. Names that were imported from a module before
+    (``from scipy.linalg import expm``) stay SciPy's. Blocks nest; the names are replaced for all threads.
 
     Raises GradientError, in the block, where there is no counterpart and SciPy cannot compute with tensors.
 

@@ -1,4 +1,5 @@
-"""Functions of `scipy.fft` on tensors, and a backend of it: ``scipy.fft.set_backend(iverson.interop.scipy.fft)``.
+"""Functions of `scipy.fft` on tensors, and a backend of it:
+``scipy.fft.set_backend(iverson.interop.scipy.fft)``.
 
 Cosine and sine transforms are Fourier transforms of the symmetric extension; the norms and types are SciPy's.
 """
@@ -161,8 +162,10 @@ dctn, idctn = _along_axes("dctn", dct), _along_axes("idctn", idct)
 dstn, idstn = _along_axes("dstn", dst), _along_axes("idstn", idst)
 
 __all__ = [
-    "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "idct", "idctn",
-    "idst", "idstn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn",
+    "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "idct",
+    "idctn",
+    "idst", "idstn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2",
+    "irfftn",
     "rfft", "rfft2", "rfftn",
 ]  # fmt: skip
 
@@ -171,7 +174,9 @@ __ua_domain__ = "numpy.scipy.fft"
 
 
 def __ua_function__(method: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Result of a function of `scipy.fft` by ours of the same name; NotImplemented where it is not for tensors."""
+    """Result of a function of `scipy.fft` by ours of the same name; NotImplemented where it is not for
+    tensors.
+    """
     ours = getattr(sys.modules[__name__], method.__name__, None) if method.__name__ in __all__ else None
     if ours is None or not any(isinstance(a, Tensor) for a in args):
         return NotImplemented

@@ -1,7 +1,9 @@
-"""Resampling of images under the names of `scipy.ndimage`: spline filters, samples at coordinates, morphology.
+"""Resampling of images under the names of `scipy.ndimage`: spline filters, samples at coordinates,
+morphology.
 
-An image is filtered to spline coefficients, axis by axis, by the matrix of SciPy's filter; a sample is a sum of
-coefficients times B-splines of the coordinates, so results have derivatives in the image and in the coordinates.
+An image is filtered to spline coefficients, axis by axis, by the matrix of SciPy's filter; a sample is a
+sum of coefficients times B-splines of the coordinates, so results have derivatives in the image and in the
+coordinates.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _INTO: dict[str, Callable[[Any, int], Any]] = {
     "nearest": lambda x, n: iv.clip(x, 0, n - 1),
     "mirror": lambda x, n: (n - 1) - iv.abs(iv.remainder(x, 2 * (n - 1)) - (n - 1)) if n > 1 else 0 * x,
     "reflect": lambda x, n: n - 0.5 - iv.abs(iv.remainder(x + 0.5, 2 * n) - n),
-    "grid-wrap": lambda x, n: iv.remainder(x, n),
+    "grid-wrap": iv.remainder,
     "constant": lambda x, n: x,
 }
 _FILTER_MODES = {"nearest": "mirror", "constant": "mirror", "reflect": "reflect", "mirror": "mirror",
@@ -120,8 +122,8 @@ def map_coordinates(
 
 
 def affine_transform(
-    input: ArrayLike, matrix: ArrayLike, offset: ArrayLike = 0.0, output_shape: Any = None, output: Any = None,
-    order: int = 3, mode: str = "constant", cval: float = 0.0, prefilter: bool = True,
+    input: ArrayLike, matrix: ArrayLike, offset: ArrayLike = 0.0, output_shape: Any = None, output: Any =
+    None, order: int = 3, mode: str = "constant", cval: float = 0.0, prefilter: bool = True,
 ) -> Tensor:  # fmt: skip
     """The image at matrix @ o + offset for each place o of the result.
 
@@ -158,7 +160,8 @@ def geometric_transform(
 
 
 def _separable(name: str) -> Callable[..., Tensor]:
-    """A function of SciPy that moves entries along each axis by itself: one matrix an axis, for one setting."""
+    """A function of SciPy that moves entries along each axis by itself: one matrix an axis, for one
+    setting."""
 
     def call(input: ArrayLike, value: Any, output: Any = None, order: int = 3, mode: str = "constant",
              cval: float = 0.0, **options: Any) -> Tensor:  # fmt: skip
@@ -186,8 +189,8 @@ shift, zoom = _separable("shift"), _separable("zoom")
 
 
 def rotate(
-    input: ArrayLike, angle: ArrayLike, axes: tuple[int, int] = (1, 0), reshape: bool = True, output: Any = None,
-    order: int = 3, mode: str = "constant", cval: float = 0.0, prefilter: bool = True,
+    input: ArrayLike, angle: ArrayLike, axes: tuple[int, int] = (1, 0), reshape: bool = True, output: Any =
+    None, order: int = 3, mode: str = "constant", cval: float = 0.0, prefilter: bool = True,
 ) -> Tensor:  # fmt: skip
     """An image of two axes turned by an angle in degrees, in which it is differentiable, too.
 
@@ -312,8 +315,10 @@ def center_of_mass(input: ArrayLike, labels: Any = None, index: Any = None) -> t
 
 
 __all__ = [
-    "affine_transform", "black_tophat", "center_of_mass", "geometric_transform", "grey_closing", "grey_dilation",
-    "grey_erosion", "grey_opening", "map_coordinates", "maximum", "mean", "median", "minimum", "morphological_gradient",
+    "affine_transform", "black_tophat", "center_of_mass", "geometric_transform", "grey_closing",
+    "grey_dilation",
+    "grey_erosion", "grey_opening", "map_coordinates", "maximum", "mean", "median", "minimum",
+    "morphological_gradient",
     "morphological_laplace", "rotate", "shift", "spline_filter", "spline_filter1d", "standard_deviation",
     "sum_labels", "variance", "white_tophat", "zoom",
 ]  # fmt: skip

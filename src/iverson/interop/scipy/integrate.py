@@ -1,13 +1,12 @@
 """Functions of `scipy.integrate` on tensors and on functions of tensors.
 
-An integral of a function that depends on tracked tensors is differentiated under the integral sign: each derivative
-is an integral of its own, which SciPy computes to its tolerance.
+An integral of a function that depends on tracked tensors is differentiated under the integral sign: each
+derivative is an integral of its own, which SciPy computes to its tolerance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
 from iverson.interop.scipy.initial_values import solve_ivp
+from iverson.interop.scipy.linear_maps import theirs
 
 Function = Callable[..., Any]
 
@@ -30,8 +30,8 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: i
 
 
 def simpson(y: ArrayLike, x: ArrayLike | None = None, *, dx: float = 1.0, axis: int = -1) -> Tensor:
-    """The integral by parabolas through three points; the last interval of an even number of points by SciPy's
-    correction (Cartwright).
+    """The integral by parabolas through three points; the last interval of an even number of points by
+    SciPy's correction (Cartwright).
 
     >>> simpson(iv.asarray([0., 1., 4., 9.])).round(decimals=6)
     iverson.Tensor(9.)
@@ -65,7 +65,7 @@ def romb(y: ArrayLike, dx: float = 1.0, axis: int = -1, show: bool = False) -> T
     iverson.Tensor(2.666667)
     """
     values = iv.moveaxis(iv.asarray(y), axis, -1)
-    weights = _theirs("romb")(np.eye(values.shape[-1]), dx=dx, axis=-1)
+    weights = theirs("integrate.romb")(np.eye(values.shape[-1]), dx=dx, axis=-1)
     return values @ iv.asarray(weights)
 
 
@@ -97,13 +97,10 @@ def cumulative_simpson(
     iverson.Tensor([0.333333, 2.666667])
     """
     values = iv.moveaxis(iv.asarray(y), axis, -1)
-    weights = _theirs("cumulative_simpson")(np.eye(values.shape[-1]), dx=dx, axis=-1, initial=initial)
+    weights = theirs("integrate.cumulative_simpson")(
+        np.eye(values.shape[-1]), dx=dx, axis=-1, initial=initial
+    )
     return iv.moveaxis(values @ iv.asarray(weights), -1, axis)
-
-
-def _theirs(name: str) -> Any:
-    found = getattr(import_module("scipy.integrate"), name)
-    return getattr(found, "__wrapped__", found) if type(found).__name__ == "Door" else found
 
 
 def fixed_quad(func: Function, a: float, b: float, args: Any = (), n: int = 5) -> tuple[Tensor, None]:
@@ -119,7 +116,8 @@ def fixed_quad(func: Function, a: float, b: float, args: Any = (), n: int = 5) -
     return half * iv.sum(values * iv.asarray(weights), axis=-1), None
 
 
-def quad(func: Function, a: float, b: float, args: Any = (), *, epsabs: float = 1.49e-8, epsrel: float = 1.49e-8,
+def quad(func: Function, a: float, b: float, args: Any = (), *, epsabs: float = 1.49e-8, epsrel: float =
+1.49e-8,
          limit: int = 50, **options: Any) -> tuple[Tensor, float]:  # fmt: skip
     """The integral of a function of a number, as a tensor, and SciPy's estimate of its error.
 
@@ -139,7 +137,7 @@ def quad(func: Function, a: float, b: float, args: Any = (), *, epsabs: float = 
             return float(iv.asarray(func(iv.asarray(x), *args)).detach())
 
     low, high = (float(iv.asarray(e).detach()) for e in (a, b))
-    value, error = _theirs("quad")(number, low, high, epsabs=epsabs, epsrel=epsrel, limit=limit)
+    value, error = theirs("integrate.quad")(number, low, high, epsabs=epsabs, epsrel=epsrel, limit=limit)
     of, first, last = _on_finite(func, args, a, b)
     parts = 1
     while True:
@@ -175,7 +173,8 @@ def _ends(value: Any, *outer: Any) -> Any:
 
 
 def nquad(func: Function, ranges: Sequence[Any], args: Any = (), **options: Any) -> tuple[Tensor, float]:
-    """The integral over several variables, the first the innermost; ranges are pairs or functions of outer ones.
+    """The integral over several variables, the first the innermost; ranges are pairs or functions of outer
+    ones.
 
     >>> nquad(lambda x, y: x * y, [(0.0, 1.0), (0.0, 2.0)])[0].round(decimals=6)
     iverson.Tensor(1.)
@@ -240,6 +239,7 @@ def odeint(func: Function, y0: ArrayLike, t: Sequence[float], args: Any = (), tf
 
 
 __all__ = [
-    "cumulative_simpson", "cumulative_trapezoid", "dblquad", "fixed_quad", "nquad", "odeint", "quad", "quad_vec",
+    "cumulative_simpson", "cumulative_trapezoid", "dblquad", "fixed_quad", "nquad", "odeint", "quad",
+    "quad_vec",
     "romb", "simpson", "solve_ivp", "tplquad", "trapezoid",
 ]  # fmt: skip

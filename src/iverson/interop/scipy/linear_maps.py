@@ -1,7 +1,9 @@
-"""Functions of SciPy that are linear in their data along an axis: the matrix is what SciPy makes of the identity.
+"""Functions of SciPy that are linear in their data along an axis: the matrix is what SciPy makes of the
+identity.
 
-Results are products with a constant matrix, so they have derivatives of any order and run in any mode; the price is
-a product of n by m entries for n samples. Only the data are differentiated: other arguments are numbers.
+Results are products with a constant matrix, so they have derivatives of any order and run in any mode; the
+price is a product of n by m entries for n samples. Only the data are differentiated: other arguments are
+numbers.
 """
 
 from __future__ import annotations
@@ -20,12 +22,11 @@ from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
 
 
-def theirs(name: str) -> Callable[..., Any]:
+def theirs(name: str) -> Any:
     """SciPy's own function under a dotted name, inside of `iverson.interop.scipy.use`, too."""
     package, _, plain = name.rpartition(".")
     found = getattr(import_module(f"scipy.{package}"), plain)
-    found = getattr(found, "__wrapped__", found) if type(found).__name__ == "Door" else found
-    return found  # type: ignore[no-any-return]
+    return found.theirs if type(found).__name__ == "Door" else found
 
 
 def times(matrix: NDArray, x: Tensor, axis: int) -> Tensor:

@@ -1,6 +1,8 @@
-"""Further functions of `scipy.linalg`: functions of matrices, banded and structured matrices, Riccati equations.
+"""Further functions of `scipy.linalg`: functions of matrices, banded and structured matrices, Riccati
+equations.
 
-All are compositions, but for Riccati equations: SciPy finds the solution, and the equation gives its derivatives.
+All are compositions, but for Riccati equations: SciPy finds the solution, and the equation gives its
+derivatives.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import numpy as np
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
+from iverson.interop.scipy.linear_maps import theirs
 from iverson.interop.scipy.optimize import solution
 from iverson.linalg import matrix_exp as expm
 from iverson.linalg import norm, solve, svd
@@ -20,14 +23,6 @@ from iverson.linalg import norm, solve, svd
 
 def _adjoint(x: Tensor) -> Tensor:
     return iv.conj(x).mT
-
-
-def _theirs(name: str) -> Callable[..., Any]:
-    import scipy.linalg
-
-    found: Callable[..., Any] = getattr(scipy.linalg, name)
-    found = getattr(found, "__wrapped__", found) if type(found).__name__ == "Door" else found
-    return found
 
 
 def _of_exponentials(name: str, of: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
@@ -163,7 +158,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Tensor:
                     [0., 2.]])
     """
     x = iv.asarray(a)
-    pattern = _theirs("convolution_matrix")(np.arange(1.0, x.shape[0] + 1), n, mode).astype(int)
+    pattern = theirs("linalg.convolution_matrix")(np.arange(1.0, x.shape[0] + 1), n, mode).astype(int)
     return iv.where(pattern > 0, x[np.maximum(pattern - 1, 0)], 0.0)
 
 
@@ -229,8 +224,8 @@ def _from_bands(bands: ArrayLike, lower: bool) -> Tensor:
 
 
 def eig_banded(
-    a_band: ArrayLike, lower: bool = False, eigvals_only: bool = False, select: str = "a", select_range: Any = None,
-    **_: Any,
+    a_band: ArrayLike, lower: bool = False, eigvals_only: bool = False, select: str = "a", select_range: Any
+    = None, **_: Any,
 ) -> Any:  # fmt: skip
     """Eigenvalues of a Hermitian banded matrix, increasing, and their vectors.
 
@@ -256,7 +251,7 @@ def cholesky_banded(ab: ArrayLike, lower: bool = False, **_: Any) -> Tensor:
     iverson.Tensor([[2., 2.]])
     """
     bands = iv.asarray(ab)
-    count, n = bands.shape
+    count = bands.shape[0]
     factor = iv.linalg.cholesky(_from_bands(bands, lower), upper=not lower)
     rows = []
     for k in range(count):
@@ -305,8 +300,8 @@ def expm_cond(A: ArrayLike, check_finite: bool = True) -> Tensor:
 
 
 def solve_continuous_are(
-    a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike, e: ArrayLike | None = None, s: ArrayLike | None = None,
-    balanced: bool = True,
+    a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike, e: ArrayLike | None = None, s: ArrayLike | None
+    = None, balanced: bool = True,
 ) -> Tensor:  # fmt: skip
     """The stabilising x with e^H x a + a^H x e - (e^H x b + s) r^-1 (b^H x e + s^H) + q = 0.
 
@@ -318,10 +313,11 @@ def solve_continuous_are(
     """
     xs = [None if x is None else iv.asarray(x) for x in (a, b, q, r, e, s)]
     numbers = [None if x is None else np.array(x.detach()) for x in xs]
-    found = _theirs("solve_continuous_are")(*numbers, balanced=balanced)
-    A, B, Q, R, E, S = xs
+    found = theirs("linalg.solve_continuous_are")(*numbers, balanced=balanced)
+    A, B, Q, R = (iv.asarray(x) for x in (a, b, q, r))
+    E, S = xs[4:]
 
-    def condition(x: Tensor) -> Any:
+    def condition(x: Any) -> Any:
         left, right = (x, x) if E is None else (_adjoint(E) @ x, x @ E)
         gain, other = left @ B, _adjoint(B) @ right
         if S is not None:
@@ -332,8 +328,8 @@ def solve_continuous_are(
 
 
 def solve_discrete_are(
-    a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike, e: ArrayLike | None = None, s: ArrayLike | None = None,
-    balanced: bool = True,
+    a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike, e: ArrayLike | None = None, s: ArrayLike | None
+    = None, balanced: bool = True,
 ) -> Tensor:  # fmt: skip
     """The stabilising x with a^H x a - e^H x e - (a^H x b + s) (r + b^H x b)^-1 (b^H x a + s^H) + q = 0.
 
@@ -345,10 +341,11 @@ def solve_discrete_are(
     """
     xs = [None if x is None else iv.asarray(x) for x in (a, b, q, r, e, s)]
     numbers = [None if x is None else np.array(x.detach()) for x in xs]
-    found = _theirs("solve_discrete_are")(*numbers, balanced=balanced)
-    A, B, Q, R, E, S = xs
+    found = theirs("linalg.solve_discrete_are")(*numbers, balanced=balanced)
+    A, B, Q, R = (iv.asarray(x) for x in (a, b, q, r))
+    E, S = xs[4:]
 
-    def condition(x: Tensor) -> Any:
+    def condition(x: Any) -> Any:
         gain, other = _adjoint(A) @ x @ B, _adjoint(B) @ x @ A
         if S is not None:
             gain, other = gain + S, other + _adjoint(S)
@@ -359,8 +356,10 @@ def solve_discrete_are(
 
 
 __all__ = [
-    "cho_solve_banded", "cholesky_banded", "companion", "convolution_matrix", "coshm", "cosm", "diagsvd", "eig_banded",
-    "eigh_tridiagonal", "eigvals_banded", "eigvalsh_tridiagonal", "expm_cond", "expm_frechet", "fiedler", "khatri_rao",
+    "cho_solve_banded", "cholesky_banded", "companion", "convolution_matrix", "coshm", "cosm", "diagsvd",
+    "eig_banded",
+    "eigh_tridiagonal", "eigvals_banded", "eigvalsh_tridiagonal", "expm_cond", "expm_frechet", "fiedler",
+    "khatri_rao",
     "leslie", "matmul_toeplitz", "orthogonal_procrustes", "pinvh", "sinhm", "sinm", "solve_continuous_are",
     "solve_discrete_are", "subspace_angles", "tanhm", "tanm",
 ]  # fmt: skip

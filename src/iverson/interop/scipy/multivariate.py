@@ -1,7 +1,7 @@
 """Distributions of vectors and matrices under the names of `scipy.stats`, differentiable in all parameters.
 
-A family is a record of the logarithm of its density; `Family` derives the density, SciPy's two forms of calls, and
-the entropy where there is a formula.
+A family is a record of the logarithm of its density; `Family` derives the density, SciPy's two forms of
+calls, and the entropy where there is a formula.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _LOG_2PI = math.log(2 * math.pi)
 class Family:
     """A family of distributions of vectors or matrices.
 
-    ``multivariate_normal.logpdf(x, mean, cov)`` as in SciPy; ``multivariate_normal(mean, cov).logpdf(x)`` is the
-    same. Entries of x and of parameters are not checked to be in the support.
+    ``multivariate_normal.logpdf(x, mean, cov)`` as in SciPy; ``multivariate_normal(mean, cov).logpdf(x)``
+    is the same. Entries of x and of parameters are not checked to be in the support.
 
     name : as in SciPy.
     log_density : the logarithm of the density, or of the probability, of x and the parameters.

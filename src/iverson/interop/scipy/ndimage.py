@@ -656,7 +656,8 @@ __all__ = [  # noqa: PLE0604
     "sum", *image_transforms.__all__,
     *image_transforms.__all__,
     "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",
-    "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "maximum_filter", "maximum_filter1d", "minimum_filter1d", "median_filter",
+    "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "maximum_filter", "maximum_filter1d",
+    "minimum_filter1d", "median_filter",
     "minimum_filter", "percentile_filter", "prewitt", "rank_filter", "sobel", "uniform_filter",
     "uniform_filter1d",
 ]  # fmt: skip

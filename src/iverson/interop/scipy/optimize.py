@@ -1,13 +1,12 @@
 """Functions of `scipy.optimize` on functions of tensors: SciPy searches, and the solution is differentiated.
 
-`minimize`, `root` and `least_squares` are in `iverson.interop.scipy.solvers`; the others are said by the condition
-that their solution meets, from which its derivatives follow (`iverson.transforms.implicit`).
+`minimize`, `root` and `least_squares` are in `iverson.interop.scipy.solvers`; the others are said by the
+condition that their solution meets, from which its derivatives follow (`iverson.transforms.implicit`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,11 @@ from iverson.core.errors import GradientError
 from iverson.core.protocols import NDArray
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike, Data
+from iverson.interop.scipy.linear_maps import theirs
 from iverson.interop.scipy.solvers import least_squares, minimize, root
 from iverson.transforms.implicit import implicit
 
 Function = Callable[..., Any]
-
-
-def theirs(name: str) -> Any:
-    """SciPy's own function, inside of `iverson.interop.scipy.use`, too."""
-    found = getattr(import_module("scipy.optimize"), name)
-    return getattr(found, "__wrapped__", found) if type(found).__name__ == "Door" else found
 
 
 def _numbers(fun: Function, args: Sequence[Any]) -> Function:
@@ -63,7 +57,7 @@ def _check_met(condition: Function, x: Tensor) -> None:
     if moves:
         raise GradientError(
             "scipy.optimize",
-            got="what does not meet the condition of a solution: it is at a bound, or the search stopped short",
+            got="what meets no condition of a solution: it is at a bound, or the search stopped short",
             expected="a solution inside of the bounds, of which there are derivatives",
             remedy="narrow tolerances, or call detach() on what the function depends on",
         )
@@ -86,7 +80,7 @@ def _withsolution(result: Any, condition: Function) -> Any:
 def _zero(name: str) -> Function:
     def call(f: Function, *where: Any, args: Any = (), **options: Any) -> Any:
         args = args if isinstance(args, tuple) else (args,)
-        found = theirs(name)(_numbers(f, args), *where, **options)
+        found = theirs(f"optimize.{name}")(_numbers(f, args), *where, **options)
         if isinstance(found, tuple):
             return (solution(lambda x: f(x, *args), found[0]), *found[1:])
         return solution(lambda x: f(x, *args), found)
@@ -112,7 +106,7 @@ def newton(
     """
     args = args if isinstance(args, tuple) else (args,)
     slope = None if fprime is None else _numbers(fprime, args)
-    found = theirs("newton")(
+    found = theirs("optimize.newton")(
         _numbers(func, args), np.asarray(iv.asarray(x0).detach()), slope, (), *rest, **options
     )
     return solution(lambda x: func(x, *args), found)
@@ -130,11 +124,12 @@ def root_scalar(
     for name in ("fprime", "fprime2"):
         if callable(options.get(name)):
             options[name] = _numbers(options[name], args)
-    result = theirs("root_scalar")(_numbers(f, args), method=method, bracket=bracket, **options)
+    result = theirs("optimize.root_scalar")(_numbers(f, args), method=method, bracket=bracket, **options)
     return _withsolution(result, lambda x: f(x, *args))
 
 
-def fsolve(func: Function, x0: Data, args: Any = (), fprime: Function | None = None, full_output: bool = False,
+def fsolve(func: Function, x0: Data, args: Any = (), fprime: Function | None = None, full_output: bool =
+False,
            *_: Any, xtol: float = 1.49012e-8, **options: Any) -> Any:  # fmt: skip
     """`scipy.optimize.fsolve`: the zero of `root`."""
     result = root(func, x0, args if isinstance(args, tuple) else (args,), tol=xtol, **options)
@@ -148,7 +143,9 @@ def fixed_point(func: Function, x0: Data, args: Any = (), **options: Any) -> Ten
     2.0
     """
     args = args if isinstance(args, tuple) else (args,)
-    found = theirs("fixed_point")(_numbers(func, args), np.asarray(iv.asarray(x0).detach()), **options)
+    found = theirs("optimize.fixed_point")(
+        _numbers(func, args), np.asarray(iv.asarray(x0).detach()), **options
+    )
     return solution(lambda x: x - func(x, *args), found)
 
 
@@ -169,7 +166,7 @@ def _minimum(name: str) -> Function:
             options["fprime"] = lambda x, *_: slope(iv.asarray(x))
         options = {k: _numbers(v, args) if callable(v) else v for k, v in options.items()}
         where = tuple(_numbers(w, args) if callable(w) else w for w in where)
-        found = theirs(name)(_numbers(func, args), *where, **options)
+        found = theirs(f"optimize.{name}")(_numbers(func, args), *where, **options)
         if hasattr(found, "keys"):
             return _withsolution(found, slope)
         if isinstance(found, tuple):
@@ -234,7 +231,7 @@ def nnls(A: ArrayLike, b: ArrayLike, **options: Any) -> tuple[Tensor, Tensor]:
     iverson.Tensor([1., 0.])
     """
     a, right = iv.asarray(A), iv.asarray(b)
-    found = theirs("nnls")(np.array(a.detach()), np.array(right.detach()), **options)[0]
+    found = theirs("optimize.nnls")(np.array(a.detach()), np.array(right.detach()), **options)[0]
     x = _on_free(a, right, found, found > 0)
     return x, iv.linalg.vector_norm(a @ x - right)
 
@@ -242,7 +239,9 @@ def nnls(A: ArrayLike, b: ArrayLike, **options: Any) -> tuple[Tensor, Tensor]:
 def lsq_linear(A: ArrayLike, b: ArrayLike, bounds: Any = (-np.inf, np.inf), **options: Any) -> Any:
     """`scipy.optimize.lsq_linear`: in its result, ``x`` tracks A and b; entries at a bound stay there."""
     a, right = iv.asarray(A), iv.asarray(b)
-    result = theirs("lsq_linear")(np.array(a.detach()), np.array(right.detach()), bounds=bounds, **options)
+    result = theirs("optimize.lsq_linear")(
+        np.array(a.detach()), np.array(right.detach()), bounds=bounds, **options
+    )
     result.x = _on_free(a, right, result.x, result.active_mask == 0)
     result.fun = a @ result.x - right
     result.cost = 0.5 * iv.sum(result.fun**2)
@@ -253,7 +252,7 @@ def isotonic_regression(y: ArrayLike, *, weights: ArrayLike | None = None, incre
     """`scipy.optimize.isotonic_regression`: means over the blocks that SciPy finds."""
     values = iv.asarray(y)
     w = iv.ones_like(values) if weights is None else iv.asarray(weights)
-    result = theirs("isotonic_regression")(
+    result = theirs("optimize.isotonic_regression")(
         np.array(values.detach()), weights=np.array(w.detach()), increasing=increasing
     )
     block = np.repeat(np.arange(result.blocks.size - 1), np.diff(result.blocks))
@@ -266,7 +265,7 @@ def isotonic_regression(y: ArrayLike, *, weights: ArrayLike | None = None, incre
 def linprog(c: ArrayLike, *args: Any, **options: Any) -> Any:
     """`scipy.optimize.linprog`: in its result, ``fun`` tracks c; the solution is a corner, which stays."""
     costs = iv.asarray(c)
-    result = theirs("linprog")(np.array(costs.detach()), *args, **options)
+    result = theirs("optimize.linprog")(np.array(costs.detach()), *args, **options)
     result.fun = costs @ iv.asarray(result.x)
     return result
 
@@ -274,7 +273,7 @@ def linprog(c: ArrayLike, *args: Any, **options: Any) -> Any:
 def milp(c: ArrayLike, **options: Any) -> Any:
     """`scipy.optimize.milp`: in its result, ``fun`` tracks c."""
     costs = iv.asarray(c)
-    result = theirs("milp")(np.array(costs.detach()), **options)
+    result = theirs("optimize.milp")(np.array(costs.detach()), **options)
     result.fun = costs @ iv.asarray(result.x)
     return result
 
@@ -292,10 +291,14 @@ def approx_fprime(xk: ArrayLike, f: Function, epsilon: ArrayLike | None = None, 
 
 
 __all__ = [
-    "anderson", "approx_fprime", "basinhopping", "bisect", "brent", "brenth", "brentq", "broyden1", "broyden2",
-    "curve_fit", "diagbroyden", "differential_evolution", "dual_annealing", "excitingmixing", "fixed_point", "fmin",
-    "fmin_bfgs", "fmin_cg", "fmin_cobyla", "fmin_l_bfgs_b", "fmin_ncg", "fmin_powell", "fmin_slsqp", "fmin_tnc",
-    "fminbound", "fsolve", "golden", "isotonic_regression", "least_squares", "leastsq", "linearmixing", "linprog",
+    "anderson", "approx_fprime", "basinhopping", "bisect", "brent", "brenth", "brentq", "broyden1",
+    "broyden2",
+    "curve_fit", "diagbroyden", "differential_evolution", "dual_annealing", "excitingmixing", "fixed_point",
+    "fmin",
+    "fmin_bfgs", "fmin_cg", "fmin_cobyla", "fmin_l_bfgs_b", "fmin_ncg", "fmin_powell", "fmin_slsqp",
+    "fmin_tnc",
+    "fminbound", "fsolve", "golden", "isotonic_regression", "least_squares", "leastsq", "linearmixing",
+    "linprog",
     "lsq_linear", "milp", "minimize", "minimize_scalar", "newton", "newton_krylov", "nnls", "ridder", "root",
     "root_scalar", "shgo", "toms748",
 ]  # fmt: skip

@@ -1,14 +1,13 @@
 """Distributions of `scipy.stats` by SciPy's own formulas, which compute with any array.
 
-A family of SciPy overrides methods that its base class documents for that (``_logpdf``, ``_cdf``, ``_ppf``, ...):
-formulas of the standard variable and of the shapes. Here they are called on tensors. What a family leaves to numerics
-of the base class is SciPy's value with the derivative that follows from the density.
+A family of SciPy overrides methods that its base class documents for that (``_logpdf``, ``_cdf``, ``_ppf``,
+...): formulas of the standard variable and of the shapes. Here they are called on tensors. What a family
+leaves to numerics of the base class is SciPy's value with the derivative that follows from the density.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,13 @@ import iverson as iv
 from iverson.core.errors import ArgumentError
 from iverson.handles import Tensor
 from iverson.interop.scipy.distribution_base import Distribution
+from iverson.interop.scipy.linear_maps import theirs
 from iverson.interop.scipy.special.records import of_body
 
 
 def _overrides(family: Any, method: str) -> bool:
     """Whether a family has a formula of its own for a method of the base class."""
-    base = import_module("scipy.stats")
-    kind = base.rv_discrete if hasattr(family, "pmf") else base.rv_continuous
+    kind = theirs("stats.rv_discrete" if hasattr(family, "pmf") else "stats.rv_continuous")
     return getattr(type(family), method) is not getattr(kind, method)
 
 
@@ -47,13 +46,15 @@ def _by_numerics(
     """A distribution function that SciPy integrates: its derivative in the variable is the density."""
     names = ("x", *_shapes(family))
     slopes = [lambda *xs: sign * density(*xs), *([None] * (len(names) - 1))]
-    return of_body(f"stats.{family.name}.{method}", names, slopes, lambda *xs: getattr(family, method)(*xs))
+    return of_body(f"stats.{family.name}.{method}", names, slopes, getattr(family, method))
 
 
 def _inverse(
     family: Any, method: str, function: Callable[..., Tensor], density: Callable[..., Tensor], sign: float
 ) -> Callable[..., Tensor]:
-    """A quantile that SciPy searches: y with function(y, shapes) = q, so dy = (dq - function_s ds) / (sign pdf)."""
+    """A quantile that SciPy searches: y with function(y, shapes) = q, so dy = (dq - function_s ds) / (sign
+    pdf).
+    """
     names = ("q", *_shapes(family))
 
     def slope(k: int) -> Callable[..., Any]:
@@ -66,7 +67,7 @@ def _inverse(
 
     call = of_body(
         f"stats.{family.name}.{method}", names, [slope(k) for k in range(len(names))],
-        lambda *xs: getattr(family, method)(*xs),
+        getattr(family, method),
     )  # fmt: skip
     return call
 
@@ -105,8 +106,7 @@ def from_scipy(name: str) -> Distribution:
     >>> from_scipy("gompertz").logpdf(iv.asarray([0.5]), 1.5).round(decimals=6)
     iverson.Tensor([-0.067617])
     """
-    family = getattr(import_module("scipy.stats"), name)
-    family = getattr(family, "__wrapped__", family)
+    family = theirs(f"stats.{name}")
     discrete = hasattr(family, "pmf")
     log_density = _called(family._logpmf if discrete else family._logpdf)
 
@@ -127,8 +127,8 @@ def from_scipy(name: str) -> Distribution:
     if _overrides(family, "_argcheck"):
         fields["allowed"] = lambda *shapes: iv.asarray(family._argcheck(*(s.detach() for s in shapes))) != 0
     return Distribution(
-        name=name, shapes=_shapes(family), support=family._get_support, log_density=log_density, cdf_=cdf, sf_=sf,
-        mean_=_moment(family, 0), variance_=_moment(family, 1), discrete=discrete, **fields,
+        name=name, shapes=_shapes(family), support=family._get_support, log_density=log_density, cdf_=cdf,
+        sf_=sf, mean_=_moment(family, 0), variance_=_moment(family, 1), discrete=discrete, **fields,
     )  # fmt: skip
 
 

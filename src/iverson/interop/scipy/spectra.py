@@ -1,7 +1,7 @@
 """Spectra and resampling of signals under the names of `scipy.signal`.
 
-Transforms of windows and resampling are linear in the signal (`iverson.interop.scipy.linear_maps`); powers are
-products of them.
+Transforms of windows and resampling are linear in the signal (`iverson.interop.scipy.linear_maps`); powers
+are products of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ symiirorder1, symiirorder2 = along_line("signal.symiirorder1"), along_line("sign
 
 
 def _windows(x: ArrayLike, options: dict[str, Any]) -> tuple[NDArray, NDArray, Tensor]:
-    """Frequencies, times, and transforms of windows along the last two axes, as `scipy.signal.spectrogram`."""
+    """Frequencies, times, and transforms of windows along the last two axes, as
+    `scipy.signal.spectrogram`."""
     check_numbers("spectrogram", options)
     signal = iv.moveaxis(iv.asarray(x), options.pop("axis", -1), -1)
     unit = np.eye(signal.shape[-1])
@@ -54,9 +55,11 @@ def _length(x: ArrayLike, y: ArrayLike, axis: int, options: dict[str, Any]) -> i
     return int(options.get("nfft") or options["nperseg"])
 
 
-def csd(x: ArrayLike, y: ArrayLike, fs: float = 1.0, window: Any = "hann_periodic", nperseg: int | None = None,
-        noverlap: int | None = None, nfft: int | None = None, detrend: Any = "constant", return_onesided: bool = True,
-        scaling: str = "density", axis: int = -1, average: str = "mean") -> tuple[NDArray, Tensor]:  # fmt: skip
+def csd(x: ArrayLike, y: ArrayLike, fs: float = 1.0, window: Any = "hann_periodic", nperseg: int | None =
+None,
+        noverlap: int | None = None, nfft: int | None = None, detrend: Any = "constant", return_onesided:
+        bool = True, scaling: str = "density", axis: int = -1, average: str = "mean") -> tuple[NDArray,
+            Tensor]:  # fmt: skip
     """Frequencies and the cross spectral density of two signals, by Welch's method.
 
     Raises ArgumentError for spectra of both sides, and for averages other than the mean.
@@ -87,8 +90,10 @@ def welch(
     return frequencies, iv.real(density)
 
 
-def periodogram(x: ArrayLike, fs: float = 1.0, window: Any = "boxcar", nfft: int | None = None, detrend: Any = "constant",
-                return_onesided: bool = True, scaling: str = "density", axis: int = -1) -> tuple[NDArray, Tensor]:  # fmt: skip
+def periodogram(x: ArrayLike, fs: float = 1.0, window: Any = "boxcar", nfft: int | None = None, detrend: Any
+= "constant",
+                return_onesided: bool = True, scaling: str = "density",
+                    axis: int = -1) -> tuple[NDArray, Tensor]:  # fmt: skip
     """Frequencies and the spectral density of a signal, of one window."""
     n = iv.asarray(x).shape[axis]
     return welch(
@@ -167,7 +172,9 @@ def medfilt2d(input: ArrayLike, kernel_size: Any = 3) -> Tensor:
 
 
 __all__ = [
-    "coherence", "convolve2d", "correlate2d", "csd", "cspline1d", "cspline1d_eval", "czt", "decimate", "medfilt",
-    "medfilt2d", "periodogram", "qspline1d", "qspline1d_eval", "resample_poly", "sosfiltfilt", "spectrogram", "stft",
+    "coherence", "convolve2d", "correlate2d", "csd", "cspline1d", "cspline1d_eval", "czt", "decimate",
+    "medfilt",
+    "medfilt2d", "periodogram", "qspline1d", "qspline1d_eval", "resample_poly", "sosfiltfilt",
+    "spectrogram", "stft",
     "symiirorder1", "symiirorder2", "upfirdn", "welch", "zoom_fft",
 ]  # fmt: skip

@@ -1,8 +1,8 @@
 """Splines and interpolators that are linear in the values, under the names of `scipy.interpolate`.
 
-A spline is polynomials between knots, whose coefficients are SciPy's matrix for the knots times the values; it is
-differentiated in the values and in the points at which it is evaluated. Scattered data and grids are the product of
-the values with the matrix of SciPy's interpolator at the points, which are numbers there.
+A spline is polynomials between knots, whose coefficients are SciPy's matrix for the knots times the values;
+it is differentiated in the values and in the points at which it is evaluated. Scattered data and grids are
+the product of the values with the matrix of SciPy's interpolator at the points, which are numbers there.
 """
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ def make_smoothing_spline(
     return _fitted("make_smoothing_spline", x, y, axis, w, lam)
 
 
-def splrep(x: ArrayLike, y: ArrayLike, w: Any = None, xb: Any = None, xe: Any = None, k: int = 3, task: int = 0,
+def splrep(x: ArrayLike, y: ArrayLike, w: Any = None, xb: Any = None, xe: Any = None, k: int = 3, task: int
+= 0,
            s: Any = None, **options: Any) -> tuple[Any, ...]:  # fmt: skip
     """Knots, coefficients and degree of the spline through points; raises ArgumentError for smoothing."""
     if s or options or w is not None:
@@ -236,7 +237,8 @@ def pchip_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: int = 0, 
 
 
 class _Polynomial:
-    """The polynomial through points: by divided differences, in the values and in the points of evaluation."""
+    """The polynomial through points: by divided differences, in the values and in the points of
+    evaluation."""
 
     def __init__(self, xi: ArrayLike, yi: ArrayLike, axis: int = 0, **_: Any) -> None:
         self._x, self._axis = iv.asarray(xi), axis
@@ -305,9 +307,7 @@ def _scattered(name: str) -> type:
 
         def __call__(self, *xi: ArrayLike) -> Tensor:
             """Values at points, which are numbers."""
-            at = (
-                [np.asarray(x) for x in xi] if not any(map(_tracked, xi)) else _numbers(name, xi=xi[0])
-            )
+            at = [np.asarray(x) for x in xi] if not any(map(_tracked, xi)) else _numbers(name, xi=xi[0])
             return _product(name, lambda unit: lambda _: self._make(unit)(*at), self._values, at)
 
     Interpolator.__name__ = Interpolator.__qualname__ = name
@@ -334,7 +334,9 @@ def griddata(
 
 
 def interpn(points: Any, values: ArrayLike, xi: ArrayLike, method: str = "linear", **options: Any) -> Tensor:
-    """Values at points from those on a grid: differentiated in the values, with the linear method in the points."""
+    """Values at points from those on a grid: differentiated in the values, with the linear method in the
+    points.
+    """
     if method == "linear" and not options:
         from iverson.interop.scipy.interpolate import RegularGridInterpolator
 
@@ -347,14 +349,15 @@ DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
 
 
 def on_grid(points: Any, values: Tensor, xi: ArrayLike, method: str) -> Tensor:
-    """Values at points of the spline through values on a grid: along each axis, the values of unit splines."""
+    """Values at points of the spline through values on a grid: along each axis, the values of unit
+    splines."""
     axes = [_numbers("RegularGridInterpolator", points=p)[0] for p in points]
     degree = DEGREES[method]
     at = iv.asarray(xi)
     # Along each axis, the coefficients of its spline; at a point, the product of B-splines.
     rows = iv.reshape(at, (-1, len(axes)))
-    weights = [BSpline(unit.t, iv.asarray(np.ascontiguousarray(unit.c)), degree)(rows[:, k]) for k, unit in enumerate(
-        theirs("interpolate.make_interp_spline")(p, np.eye(p.size), degree) for p in axes
+    weights = [BSpline(unit.t, iv.asarray(np.ascontiguousarray(unit.c)), degree)(rows[:, k]) for k, unit in
+        enumerate( theirs("interpolate.make_interp_spline")(p, np.eye(p.size), degree) for p in axes
     )]  # fmt: skip
     result = iv.tensordot(weights[0], values, axes=1)
     for weight in weights[1:]:
@@ -386,6 +389,7 @@ __all__ = [
     "BSpline", "BarycentricInterpolator", "CloughTocher2DInterpolator", "InterpolatedUnivariateSpline",
     "KroghInterpolator", "LSQUnivariateSpline", "LinearNDInterpolator", "PPoly", "RBFInterpolator",
     "RectBivariateSpline", "barycentric_interpolate", "griddata", "interp1d", "interpn", "krogh_interpolate",
-    "lagrange", "make_interp_spline", "make_lsq_spline", "make_smoothing_spline", "pchip_interpolate", "spalde",
+    "lagrange", "make_interp_spline", "make_lsq_spline", "make_smoothing_spline", "pchip_interpolate",
+    "spalde",
     "splev", "splint", "splrep",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
-"""Functions of `scipy.sparse.csgraph` on tensors: SciPy finds the paths and trees, whose weights are added here.
+"""Functions of `scipy.sparse.csgraph` on tensors: SciPy finds the paths and trees, whose weights are added
+here.
 
-Paths do not change with small changes of weights, so distances are sums of weights along them; where two paths
-are equally long, the derivative is that of the one SciPy found.
+Paths do not change with small changes of weights, so distances are sums of weights along them; where two
+paths are equally long, the derivative is that of the one SciPy found.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
+from iverson.interop.scipy.linear_maps import theirs
 from iverson.interop.scipy.sparse.linalg import operand
 
 
@@ -65,7 +67,8 @@ def _along(
     steps = weights[np.array(heads, int), np.array(tails, int)]
     sums = iv.segment_sum(steps, iv.asarray(np.array(rows, int)), len(sources) * n)
     reached = np.isfinite(np.atleast_2d(distances))
-    return iv.where(reached, iv.reshape(sums, (len(sources), n)), np.inf)
+    result: Tensor = iv.where(reached, iv.reshape(sums, (len(sources), n)), np.inf)
+    return result
 
 
 def _paths(name: str) -> Callable[..., Any]:
@@ -73,15 +76,11 @@ def _paths(name: str) -> Callable[..., Any]:
         csgraph: ArrayLike, *args: Any, directed: bool = True, return_predecessors: bool = False,
         unweighted: bool = False, indices: Any = None, **options: Any,
     ) -> Any:  # fmt: skip
-        import scipy.sparse.csgraph
-
         weights = _weights(csgraph)
         if indices is not None:
             options["indices"] = indices
-        found = getattr(scipy.sparse.csgraph, name)
-        found = getattr(found, "__wrapped__", found)
         numbers = np.array(weights.detach())
-        distances, predecessors = found(
+        distances, predecessors = theirs(f"sparse.csgraph.{name}")(
             numbers, *args, directed=directed, return_predecessors=True, unweighted=unweighted, **options
         )[:2]
         sources = range(weights.shape[0]) if indices is None else np.atleast_1d(indices).tolist()
@@ -113,20 +112,18 @@ def construct_dist_matrix(
     weights, n = _weights(graph), np.shape(predecessors)[0]
     reached = (np.asarray(predecessors) >= 0) | np.eye(n, dtype=bool)
     found = _along(weights, np.where(reached, 0.0, np.inf), np.asarray(predecessors), range(n), directed)
-    return iv.where(reached, found, null_value)
+    result: Tensor = iv.where(reached, found, null_value)
+    return result
 
 
 def _kept(name: str) -> Callable[..., Tensor]:
     """A function that keeps some of the weights: a tree."""
 
     def call(csgraph: ArrayLike, *args: Any, **options: Any) -> Tensor:
-        import scipy.sparse.csgraph
-
         weights = _weights(csgraph)
-        found = getattr(scipy.sparse.csgraph, name)
-        found = getattr(found, "__wrapped__", found)
-        kept = found(np.array(weights.detach()), *args, **options).toarray() != 0
-        return iv.where(kept, weights, 0.0)
+        kept = theirs(f"sparse.csgraph.{name}")(np.array(weights.detach()), *args, **options).toarray() != 0
+        result: Tensor = iv.where(kept, weights, 0.0)
+        return result
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`scipy.sparse.csgraph.{name}`: the weights of the edges that SciPy keeps, dense."
@@ -137,6 +134,7 @@ minimum_spanning_tree, breadth_first_tree = map(_kept, ("minimum_spanning_tree",
 depth_first_tree = _kept("depth_first_tree")
 
 __all__ = [
-    "bellman_ford", "breadth_first_tree", "construct_dist_matrix", "depth_first_tree", "dijkstra", "floyd_warshall",
+    "bellman_ford", "breadth_first_tree", "construct_dist_matrix", "depth_first_tree", "dijkstra",
+    "floyd_warshall",
     "johnson", "laplacian", "minimum_spanning_tree", "shortest_path",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Functions of `scipy.sparse.linalg` on tensors in any layout, and on SciPy's sparse matrices beside tensors.
 
-Solvers are those of `iverson.linalg`; where SciPy has many iterative methods for one solution, whose derivative
-is the same, each is a direct solve.
+Solvers are those of `iverson.linalg`; where SciPy has many iterative methods for one solution, whose
+derivative is the same, each is a direct solve.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-import scipy.sparse.linalg
 
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
+from iverson.interop.scipy.linear_maps import theirs
 
 
 def operand(x: Any) -> Tensor:
@@ -86,8 +86,7 @@ class Factors:
 def _factors(name: str) -> Callable[..., Factors]:
     def call(A: ArrayLike, **options: Any) -> Factors:
         matrix = scipy.sparse.csc_array(np.array(A.detach()) if isinstance(A, Tensor) else A)
-        theirs = getattr(scipy.sparse.linalg, name)
-        return Factors(A, getattr(theirs, "__wrapped__", theirs)(matrix, **options))
+        return Factors(A, theirs(f"sparse.linalg.{name}")(matrix, **options))
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`scipy.sparse.linalg.{name}`, whose ``solve`` takes tensors, too: by the matrix itself."
@@ -224,7 +223,9 @@ def aslinearoperator(A: ArrayLike) -> Tensor:
 
 
 __all__ = [
-    "aslinearoperator", "bicg", "bicgstab", "cg", "cgs", "eigs", "eigsh", "expm", "expm_multiply", "factorized",
-    "gcrotmk", "gmres", "inv", "lgmres", "matrix_power", "minres", "norm", "onenormest", "qmr", "spilu", "splu", "spsolve",
+    "aslinearoperator", "bicg", "bicgstab", "cg", "cgs", "eigs", "eigsh", "expm", "expm_multiply",
+    "factorized",
+    "gcrotmk", "gmres", "inv", "lgmres", "matrix_power", "minres", "norm", "onenormest", "qmr", "spilu",
+    "splu", "spsolve",
     "spsolve_triangular", "svds", "tfqmr",
 ]  # fmt: skip

@@ -54,7 +54,8 @@ def geometric_slerp(start: ArrayLike, end: ArrayLike, t: ArrayLike, tol: float =
 
 
 def procrustes(data1: ArrayLike, data2: ArrayLike) -> tuple[Tensor, Tensor, Tensor]:
-    """Two sets of points, centred and of norm 1, the second turned and scaled onto the first, and what differs.
+    """Two sets of points, centred and of norm 1, the second turned and scaled onto the first, and what
+    differs.
 
     >>> square = iv.asarray([[0., 0.], [1., 0.], [1., 1.], [0., 1.]])
     >>> abs(procrustes(square, 2 * square + 1)[2]).round(decimals=6)
@@ -72,5 +73,6 @@ def procrustes(data1: ArrayLike, data2: ArrayLike) -> tuple[Tensor, Tensor, Tens
 
 
 __all__ = [
-    "distance", "distance_matrix", "geometric_slerp", "minkowski_distance", "minkowski_distance_p", "procrustes",
+    "distance", "distance_matrix", "geometric_slerp", "minkowski_distance", "minkowski_distance_p",
+    "procrustes",
 ]  # fmt: skip

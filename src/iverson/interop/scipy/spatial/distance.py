@@ -120,7 +120,7 @@ def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> Tensor:
     if x.ndim == 2:
         first, second = iv.triu_indices(x.shape[0], 1)
         return x[first, second]
-    n = int(round((1 + (1 + 8 * x.shape[0]) ** 0.5) / 2))
+    n = round((1 + (1 + 8 * x.shape[0]) ** 0.5) / 2)
     upper = (
         iv.scatter_add(iv.zeros((n, n), dtype=x.dtype), iv.triu_indices(n, 1), x)
         if n > 1

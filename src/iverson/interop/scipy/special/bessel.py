@@ -12,18 +12,20 @@ from typing import Any
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.special.records import function
+from iverson.interop.scipy.special.records import Elementwise, function
 
 _ROOT_PI = math.sqrt(math.pi)
 
-jv = function("jv", "v z", None, lambda v, z: 0.5 * (jv(v - 1, z) - jv(v + 1, z)))
-yv = function("yv", "v z", None, lambda v, z: 0.5 * (yv(v - 1, z) - yv(v + 1, z)))
-iv_ = function("iv", "v z", None, lambda v, z: 0.5 * (iv_(v - 1, z) + iv_(v + 1, z)))
-kv = function("kv", "v z", None, lambda v, z: -0.5 * (kv(v - 1, z) + kv(v + 1, z)))
-ive = function(
+jv: Elementwise = function("jv", "v z", None, lambda v, z: 0.5 * (jv(v - 1, z) - jv(v + 1, z)))
+yv: Elementwise = function("yv", "v z", None, lambda v, z: 0.5 * (yv(v - 1, z) - yv(v + 1, z)))
+iv_: Elementwise = function("iv", "v z", None, lambda v, z: 0.5 * (iv_(v - 1, z) + iv_(v + 1, z)))
+kv: Elementwise = function("kv", "v z", None, lambda v, z: -0.5 * (kv(v - 1, z) + kv(v + 1, z)))
+ive: Elementwise = function(
     "ive", "v z", None, lambda v, z: 0.5 * (ive(v - 1, z) + ive(v + 1, z)) - iv.sign(z) * ive(v, z)
 )
-kve = function("kve", "v z", None, lambda v, z: kve(v, z) - 0.5 * (kve(v - 1, z) + kve(v + 1, z)))
+kve: Elementwise = function(
+    "kve", "v z", None, lambda v, z: kve(v, z) - 0.5 * (kve(v - 1, z) + kve(v + 1, z))
+)
 jn = jve = jv  # of real arguments
 yn, yve, kn = yv, yv, kv
 
@@ -84,10 +86,10 @@ def _spherical(name: str, below: float, above: float) -> Callable[..., Tensor]:
 spherical_jn, spherical_yn = _spherical("spherical_jn", 1, -1), _spherical("spherical_yn", 1, -1)
 spherical_in, spherical_kn = _spherical("spherical_in", 1, 1), _spherical("spherical_kn", -1, -1)
 
-_ai = function("airy", "z", lambda z: _ai_slope(z), part=0)
-_ai_slope = function("airy", "z", lambda z: z * _ai(z), part=1)
-_bi = function("airy", "z", lambda z: _bi_slope(z), part=2)
-_bi_slope = function("airy", "z", lambda z: z * _bi(z), part=3)
+_ai: Elementwise = function("airy", "z", lambda z: _ai_slope(z), part=0)  # noqa: PLW0108
+_ai_slope: Elementwise = function("airy", "z", lambda z: z * _ai(z), part=1)
+_bi: Elementwise = function("airy", "z", lambda z: _bi_slope(z), part=2)  # noqa: PLW0108
+_bi_slope: Elementwise = function("airy", "z", lambda z: z * _bi(z), part=3)
 
 
 def airy(z: ArrayLike) -> tuple[Tensor, ...]:
@@ -107,22 +109,24 @@ def _inhomogeneous(v: Tensor, x: Tensor) -> Tensor:
     return iv.pow(0.5 * x, v) * iv.special.rgamma(v + 1.5) / _ROOT_PI
 
 
-struve = function(
+struve: Elementwise = function(
     "struve", "v x", None, lambda v, x: 0.5 * (struve(v - 1, x) - struve(v + 1, x) + _inhomogeneous(v, x))
 )
-modstruve = function(
+modstruve: Elementwise = function(
     "modstruve",
     "v x",
     None,
     lambda v, x: 0.5 * (modstruve(v - 1, x) + modstruve(v + 1, x) + _inhomogeneous(v, x)),
 )
 
-ber, bei = function("ber", "x", lambda x: berp(x)), function("bei", "x", lambda x: beip(x))
-berp = function("berp", "x", lambda x: -berp(x) / x - bei(x))
-beip = function("beip", "x", lambda x: -beip(x) / x + ber(x))
-ker, kei = function("ker", "x", lambda x: kerp(x)), function("kei", "x", lambda x: keip(x))
-kerp = function("kerp", "x", lambda x: -kerp(x) / x - kei(x))
-keip = function("keip", "x", lambda x: -keip(x) / x + ker(x))
+ber: Elementwise = function("ber", "x", lambda x: berp(x))  # noqa: PLW0108
+bei: Elementwise = function("bei", "x", lambda x: beip(x))  # noqa: PLW0108
+berp: Elementwise = function("berp", "x", lambda x: -berp(x) / x - bei(x))
+beip: Elementwise = function("beip", "x", lambda x: -beip(x) / x + ber(x))
+ker: Elementwise = function("ker", "x", lambda x: kerp(x))  # noqa: PLW0108
+kei: Elementwise = function("kei", "x", lambda x: keip(x))  # noqa: PLW0108
+kerp: Elementwise = function("kerp", "x", lambda x: -kerp(x) / x - kei(x))
+keip: Elementwise = function("keip", "x", lambda x: -keip(x) / x + ker(x))
 
 
 def kelvin(x: ArrayLike) -> tuple[Tensor, ...]:
@@ -149,6 +153,6 @@ iti0k0 = _integrals("iti0k0", _S.i0, _S.k0)
 it2j0y0 = _integrals("it2j0y0", lambda x: (1 - _S.j0(x)) / x, lambda x: -_S.y0(x) / x)
 it2i0k0 = _integrals("it2i0k0", lambda x: (_S.i0(x) - 1) / x, lambda x: -_S.k0(x) / x)
 itairy = _integrals("itairy", _ai, _bi, lambda x: _ai(-x), lambda x: _bi(-x))
-itstruve0 = function("itstruve0", "x", lambda x: struve(0.0, x))
-itmodstruve0 = function("itmodstruve0", "x", lambda x: modstruve(0.0, x))
-it2struve0 = function("it2struve0", "x", lambda x: -struve(0.0, x) / x)
+itstruve0: Elementwise = function("itstruve0", "x", lambda x: struve(0.0, x))
+itmodstruve0: Elementwise = function("itmodstruve0", "x", lambda x: modstruve(0.0, x))
+it2struve0: Elementwise = function("it2struve0", "x", lambda x: -struve(0.0, x) / x)

@@ -11,19 +11,19 @@ from typing import Any
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.special.records import function
+from iverson.interop.scipy.special.records import Elementwise, function
 
-hyp0f1 = function("hyp0f1", "v z", None, lambda v, z: hyp0f1(v + 1, z) / v)
-hyp1f1 = function("hyp1f1", "a b x", None, None, lambda a, b, x: a / b * hyp1f1(a + 1, b + 1, x))
-hyperu = function("hyperu", "a b x", None, None, lambda a, b, x: -a * hyperu(a + 1, b + 1, x))
-hyp2f1 = function(
+hyp0f1: Elementwise = function("hyp0f1", "v z", None, lambda v, z: hyp0f1(v + 1, z) / v)
+hyp1f1: Elementwise = function("hyp1f1", "a b x", None, None, lambda a, b, x: a / b * hyp1f1(a + 1, b + 1, x))
+hyperu: Elementwise = function("hyperu", "a b x", None, None, lambda a, b, x: -a * hyperu(a + 1, b + 1, x))
+hyp2f1: Elementwise = function(
     "hyp2f1", "a b c z", None, None, None, lambda a, b, c, z: a * b / c * hyp2f1(a + 1, b + 1, c + 1, z)
 )
 
 # K = pi/2 F(1/2, 1/2; 1; m) and E = pi/2 F(-1/2, 1/2; 1; m); F(3/2, 3/2; 2; m) = F(1/2, 1/2; 2; m) / (1 - m).
-ellipk = function("ellipk", "m", lambda m: math.pi / 8 * hyp2f1(0.5, 0.5, 2.0, m) / (1 - m))
-ellipe = function("ellipe", "m", lambda m: -math.pi / 8 * hyp2f1(0.5, 1.5, 2.0, m))
-ellipkm1 = function("ellipkm1", "p", lambda p: -math.pi / 8 * hyp2f1(0.5, 0.5, 2.0, 1 - p) / p)
+ellipk: Elementwise = function("ellipk", "m", lambda m: math.pi / 8 * hyp2f1(0.5, 0.5, 2.0, m) / (1 - m))
+ellipe: Elementwise = function("ellipe", "m", lambda m: -math.pi / 8 * hyp2f1(0.5, 1.5, 2.0, m))
+ellipkm1: Elementwise = function("ellipkm1", "p", lambda p: -math.pi / 8 * hyp2f1(0.5, 0.5, 2.0, 1 - p) / p)
 
 
 def _carlson_d(x: Tensor, y: Tensor, z: Tensor) -> Any:
@@ -31,7 +31,7 @@ def _carlson_d(x: Tensor, y: Tensor, z: Tensor) -> Any:
     return (elliprd(y, z, x) - elliprd(x, y, z)) / (2 * (x - z))
 
 
-elliprd = function(
+elliprd: Elementwise = function(
     "elliprd",
     "x y z",
     _carlson_d,
@@ -40,7 +40,7 @@ elliprd = function(
         -(1.5 * elliprd(x, y, z) + x * _carlson_d(x, y, z) + y * _carlson_d(y, x, z)) / z
     ),
 )
-elliprf = function(
+elliprf: Elementwise = function(
     "elliprf",
     "x y z",
     lambda x, y, z: -elliprd(y, z, x) / 6,
@@ -78,9 +78,9 @@ def _first_in_m(phi: Tensor, m: Tensor) -> Any:
     return part / (2 * (1 - m))
 
 
-ellipkinc = function("ellipkinc", "phi m", lambda phi, m: 1 / _delta(phi, m), _first_in_m)
-ellipeinc = function("ellipeinc", "phi m", _delta, lambda phi, m: -0.5 * _difference(phi, m))
-_amplitude = function(
+ellipkinc: Elementwise = function("ellipkinc", "phi m", lambda phi, m: 1 / _delta(phi, m), _first_in_m)
+ellipeinc: Elementwise = function("ellipeinc", "phi m", _delta, lambda phi, m: -0.5 * _difference(phi, m))
+_amplitude: Elementwise = function(
     "ellipj",
     "u m",
     lambda u, m: _delta(_amplitude(u, m), m),
@@ -106,4 +106,4 @@ def _mean_slope(a: Tensor, b: Tensor) -> Any:
     return math.pi / 4 * (1 / k - total * k_slope / k**2 * 2 * ratio * 2 * b / total**2)
 
 
-agm = function("agm", "a b", _mean_slope, lambda a, b: _mean_slope(b, a))
+agm: Elementwise = function("agm", "a b", _mean_slope, lambda a, b: _mean_slope(b, a))

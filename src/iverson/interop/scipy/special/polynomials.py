@@ -1,6 +1,7 @@
 """Orthogonal polynomials and Legendre functions: the derivative in x is a polynomial of the next family.
 
-Formulas are of the NIST Handbook of Mathematical Functions, sections 14.10 and 18.9. Degrees have no derivative.
+Formulas are of the NIST Handbook of Mathematical Functions, sections 14.10 and 18.9. Degrees have no
+derivative.
 """
 
 from __future__ import annotations
@@ -10,35 +11,35 @@ import math
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.special.records import function
+from iverson.interop.scipy.special.records import Elementwise, function
 
-eval_gegenbauer = function(
+eval_gegenbauer: Elementwise = function(
     "eval_gegenbauer", "n alpha x", None, None,
     lambda n, alpha, x: 2 * alpha * iv.where(n > 0, eval_gegenbauer(n - 1, alpha + 1, x), 0.0),
 )  # fmt: skip
-eval_jacobi = function(
+eval_jacobi: Elementwise = function(
     "eval_jacobi", "n alpha beta x", None, None, None,
     lambda n, alpha, beta, x: 0.5 * (n + alpha + beta + 1)
     * iv.where(n > 0, eval_jacobi(n - 1, alpha + 1, beta + 1, x), 0.0),
 )  # fmt: skip
-eval_genlaguerre = function(
+eval_genlaguerre: Elementwise = function(
     "eval_genlaguerre", "n alpha x", None, None,
     lambda n, alpha, x: -iv.where(n > 0, eval_genlaguerre(n - 1, alpha + 1, x), 0.0),
 )  # fmt: skip
-eval_chebyt = function("eval_chebyt", "n x", None, lambda n, x: n * eval_chebyu(n - 1, x))
-eval_chebyu = function(
+eval_chebyt: Elementwise = function("eval_chebyt", "n x", None, lambda n, x: n * eval_chebyu(n - 1, x))
+eval_chebyu: Elementwise = function(
     "eval_chebyu", "n x", None, lambda n, x: 2 * iv.where(n > 0, eval_gegenbauer(n - 1, 2.0, x), 0.0)
 )
-eval_legendre = function(
+eval_legendre: Elementwise = function(
     "eval_legendre", "n x", None, lambda n, x: iv.where(n > 0, eval_gegenbauer(n - 1, 1.5, x), 0.0)
 )
-eval_laguerre = function(
+eval_laguerre: Elementwise = function(
     "eval_laguerre", "n x", None, lambda n, x: -iv.where(n > 0, eval_genlaguerre(n - 1, 1.0, x), 0.0)
 )
-eval_hermite = function(
+eval_hermite: Elementwise = function(
     "eval_hermite", "n x", None, lambda n, x: 2 * n * eval_hermite(iv.maximum(n - 1, 0), x), whole=1
 )
-eval_hermitenorm = function(
+eval_hermitenorm: Elementwise = function(
     "eval_hermitenorm", "n x", None, lambda n, x: n * eval_hermitenorm(iv.maximum(n - 1, 0), x), whole=1
 )
 
@@ -83,7 +84,7 @@ def _legendre_slope(m: Tensor, v: Tensor, x: Tensor) -> Tensor:
     return ((v + 1) * x * lpmv(m, v, x) - (v - m + 1) * lpmv(m, v + 1, x)) / (1 - x * x)  # type: ignore[no-any-return]
 
 
-lpmv = function("lpmv", "m v x", None, None, _legendre_slope)
+lpmv: Elementwise = function("lpmv", "m v x", None, None, _legendre_slope)
 
 
 def sph_harm_y(n: int, m: int, theta: ArrayLike, phi: ArrayLike) -> Tensor:

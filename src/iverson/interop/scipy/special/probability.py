@@ -12,31 +12,41 @@ from iverson.core.scalars import SCALARS
 from iverson.core.table import F
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.special.records import function
+from iverson.interop.scipy.special.records import Elementwise, function
 
 _ROOT_PI, _DEGREE = math.sqrt(math.pi), math.pi / 180
 
-dawsn = function("dawsn", "x", lambda x: 1 - 2 * x * dawsn(x))
-erfi = function("erfi", "z", lambda z: 2 / _ROOT_PI * iv.exp(z * z))
-erfcinv = function("erfcinv", "y", lambda y: -0.5 * _ROOT_PI * iv.exp(erfcinv(y) ** 2))
-log_expit = function("log_expit", "x", lambda x: iv.sigmoid(-x))
-softplus = function("softplus", "x", iv.sigmoid)
-ndtri_exp = function("ndtri_exp", "y", lambda y: math.sqrt(2 * math.pi) * iv.exp(y + 0.5 * ndtri_exp(y) ** 2))
-cotdg = function("cotdg", "x", lambda x: -_DEGREE * (1 + cotdg(x) ** 2))
-powm1 = function("powm1", "x y", lambda x, y: y * iv.pow(x, y - 1), lambda x, y: iv.log(x) * iv.pow(x, y))
-wofz = function("wofz", "z", lambda z: 2j / _ROOT_PI - 2 * z * wofz(z), kinds="c")
-lambertw_of = function("lambertw", "z", lambda z: iv.exp(-lambertw_of(z)) / (1 + lambertw_of(z)), kinds="c")
-wrightomega = function("wrightomega", "z", lambda z: wrightomega(z) / (1 + wrightomega(z)), kinds="iufc")
-wright_bessel = function("wright_bessel", "a b x", None, None, lambda a, b, x: wright_bessel(a, a + b, x))
-log_wright_bessel = function(
+dawsn: Elementwise = function("dawsn", "x", lambda x: 1 - 2 * x * dawsn(x))
+erfi: Elementwise = function("erfi", "z", lambda z: 2 / _ROOT_PI * iv.exp(z * z))
+erfcinv: Elementwise = function("erfcinv", "y", lambda y: -0.5 * _ROOT_PI * iv.exp(erfcinv(y) ** 2))
+log_expit: Elementwise = function("log_expit", "x", lambda x: iv.sigmoid(-x))
+softplus: Elementwise = function("softplus", "x", iv.sigmoid)
+ndtri_exp: Elementwise = function(
+    "ndtri_exp", "y", lambda y: math.sqrt(2 * math.pi) * iv.exp(y + 0.5 * ndtri_exp(y) ** 2)
+)
+cotdg: Elementwise = function("cotdg", "x", lambda x: -_DEGREE * (1 + cotdg(x) ** 2))
+powm1: Elementwise = function(
+    "powm1", "x y", lambda x, y: y * iv.pow(x, y - 1), lambda x, y: iv.log(x) * iv.pow(x, y)
+)
+wofz: Elementwise = function("wofz", "z", lambda z: 2j / _ROOT_PI - 2 * z * wofz(z), kinds="c")
+lambertw_of: Elementwise = function(
+    "lambertw", "z", lambda z: iv.exp(-lambertw_of(z)) / (1 + lambertw_of(z)), kinds="c"
+)
+wrightomega: Elementwise = function(
+    "wrightomega", "z", lambda z: wrightomega(z) / (1 + wrightomega(z)), kinds="iufc"
+)
+wright_bessel: Elementwise = function(
+    "wright_bessel", "a b x", None, None, lambda a, b, x: wright_bessel(a, a + b, x)
+)
+log_wright_bessel: Elementwise = function(
     "log_wright_bessel", "a b x", None, None,
     lambda a, b, x: iv.exp(log_wright_bessel(a, a + b, x) - log_wright_bessel(a, b, x)),
 )  # fmt: skip
-expn = function(
+expn: Elementwise = function(
     "expn", "n x", None,
     lambda n, x: -iv.where(n > 0, expn(iv.maximum(n - 1, 0), x), iv.exp(-x) * (1 + 1 / x) / x),
 )  # fmt: skip
-owens_t = function(
+owens_t: Elementwise = function(
     "owens_t",
     "h a",
     lambda h, a: -iv.exp(-0.5 * h * h) * iv.erf(a * h / math.sqrt(2)) / math.sqrt(8 * math.pi),
@@ -110,7 +120,7 @@ def _tukey_in_shape(x: Tensor, shape: Tensor) -> Any:
     return -(logs - x) / shape / _quantile_density(p, shape)
 
 
-_tklmbda = function(
+_tklmbda: Elementwise = function(
     "tklmbda", "x lmbda", lambda x, l: 1 / _quantile_density(_tklmbda(x, l), l), _tukey_in_shape
 )
 
@@ -194,7 +204,7 @@ def _partial(name: str, k: int, y: Any, *xs: Any) -> Any:
 
 
 #: Inverses in a parameter: y solves f(..., y, ...) = p, so that dy = (dp - sum of f_k dx_k) / f_y.
-btdtria = function(
+btdtria: Elementwise = function(
     "btdtria",
     "p b x",
     lambda p, b, x: 1 / _partial("betainc", 0, p, btdtria(p, b, x), b, x),
@@ -212,7 +222,7 @@ def btdtrib(a: ArrayLike, p: ArrayLike, x: ArrayLike) -> Tensor:
     return btdtria(1 - iv.asarray(p), a, 1 - iv.asarray(x))
 
 
-_gamma_shape = function(
+_gamma_shape: Elementwise = function(
     "chdtriv",
     "p x",
     lambda p, x: 2 / _partial("gammainc", 0, p, 0.5 * _gamma_shape(p, x), 0.5 * x),
@@ -238,7 +248,7 @@ def pdtrik(p: ArrayLike, m: ArrayLike) -> Tensor:
     return 0.5 * _gamma_shape(1 - iv.asarray(p), 2 * iv.asarray(m)) - 1
 
 
-chndtr = function(
+chndtr: Elementwise = function(
     "chndtr",
     "x df nc",
     lambda x, df, nc: 0.5 * (chndtr(x, df - 2, nc) - chndtr(x, df, nc)),

@@ -1,7 +1,7 @@
 """Records of functions of `scipy.special`: the body is SciPy's, one formula an argument is the derivative.
 
-A record becomes an op of its own, as those of `iverson.core.scalars` do, so it differentiates to any order, maps
-and compiles. It is no op of the table: nothing but the functions of this package binds it.
+A record becomes an op of its own, as those of `iverson.core.scalars` do, so it differentiates to any order,
+maps and compiles. It is no op of the table: nothing but the functions of this package binds it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from iverson.core.errors import GradientError
 from iverson.core.protocols import Namespace, Value
 from iverson.core.scalars.scalar_record import scalar
 from iverson.handles import Tensor
+from iverson.interop.scipy.linear_maps import theirs
 from iverson.ops import F
 from iverson.ops.numbers.elementwise_ops import make
 
 #: The derivative in one argument, of the arguments; None where there is no formula.
 Slope: TypeAlias = Callable[..., Any] | None
+#: A function of arrays that broadcast, entry by entry.
+Elementwise: TypeAlias = Callable[..., Tensor]
 
 
 def _refusal(name: str, argument: str) -> GradientError:
@@ -52,7 +55,7 @@ def of_body(
     body: Callable[..., Any],
     kinds: str = "iuf",
     whole: int = 0,
-) -> Callable[..., Tensor]:
+) -> Elementwise:
     """An elementwise function of NumPy arrays with the derivatives of its arguments.
 
     name, names : what errors call it and its arguments.
@@ -88,17 +91,14 @@ def of_body(
 
 def function(
     name: str, arguments: str, *slopes: Slope, part: int | None = None, kinds: str = "iuf", whole: int = 0
-) -> Callable[..., Tensor]:
+) -> Elementwise:
     """A function of `scipy.special` with the derivatives of its arguments.
 
     arguments : their names. part : which of several results. Others as for `of_body`.
     """
 
     def body(*xs: Any) -> Any:
-        import scipy.special
-
-        theirs = getattr(scipy.special, name)
-        values = getattr(theirs, "__wrapped__", theirs)(*xs)
+        values = theirs(f"special.{name}")(*xs)
         return values if part is None else values[part]
 
     names = arguments.split()
@@ -108,4 +108,4 @@ def function(
     return call
 
 
-__all__ = ["function", "of_body"]
+__all__ = ["Elementwise", "function", "of_body"]
