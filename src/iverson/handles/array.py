@@ -477,11 +477,11 @@ class Array(Operand, Methods):
     def __round__(self, ndigits: int | None = None) -> Self:
         return bind(TABLE["round"], (self,)) if ndigits is None else self.round(decimals=ndigits)
 
-    def __divmod__(self, other: Other) -> tuple[Self, Self]:
+    def __divmod__(self, other: Self | complex) -> tuple[Self, Self]:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Other) -> tuple[Self, Self]:
-        return other // self, other % self  # type: ignore[operator,return-value]
+    def __rdivmod__(self, other: Self | complex) -> tuple[Self, Self]:
+        return self.__rfloordiv__(other), self.__rmod__(other)
 
     def __format__(self, spec: str) -> str:
         return format(self._entry(), spec) if spec else str(self)

@@ -6,6 +6,7 @@ In-place operators and assignment rebind the handle; nodes keep values, so nothi
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -249,14 +250,14 @@ class Tensor(Handle, Array, TensorMethods):
 
     def __buffer__(self, flags: int) -> memoryview:
         """The entries as memory that is read only, for `memoryview` and `bytes` (Python 3.12)."""
-        return memoryview(self.__array__())
+        return memoryview(self.__array__())  # type: ignore[arg-type]  # a buffer from Python 3.12 on
 
     def __bytes__(self) -> bytes:
         return self.__array__().tobytes()
 
     def __arrow_array__(self, type: object = None) -> Any:
         """An array of Arrow with the entries of a vector."""
-        import pyarrow
+        pyarrow: Any = import_module("pyarrow")
 
         return pyarrow.array(np.array(self.__array__()), type=type)
 

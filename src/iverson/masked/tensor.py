@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -275,7 +276,7 @@ class MaskedTensor(Wrapper, Array):
 
     def __arrow_array__(self, type: object = None) -> Any:
         """An array of Arrow with the entries of a vector, null where they are unspecified."""
-        import pyarrow
+        pyarrow: Any = import_module("pyarrow")
 
         entries = self.to_masked_array()
         return pyarrow.array(entries.data, type=type, mask=entries.mask)

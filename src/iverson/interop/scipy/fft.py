@@ -37,7 +37,7 @@ def _plane(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
 fft2, ifft2, rfft2, irfft2 = (
     _plane(f, n) for f, n in ((fftn, "fft2"), (ifftn, "ifft2"), (rfftn, "rfft2"), (irfftn, "irfft2"))
 )
-_OTHER = {"forward": "backward", "backward": "forward", "ortho": "ortho", None: "forward"}
+_OTHER: dict[Any, Any] = {"forward": "backward", "backward": "forward", "ortho": "ortho", None: "forward"}
 
 
 def hfftn(x: ArrayLike, s: _Axes = None, axes: _Axes = None, norm: _Norm = None, **_: Any) -> Tensor:
@@ -69,11 +69,11 @@ def _cosine(x: Tensor, type_: int) -> Tensor:
         return iv.real(rfft(iv.concat([x, iv.flip(x[..., 1:-1], axis=-1)], axis=-1)))
     turn = np.exp(-0.5j * np.pi * k / n)
     if type_ == 2:
-        return iv.real(fft(iv.concat([x, iv.flip(x, axis=-1)], axis=-1))[..., :n] * turn)
+        return iv.real(fft(iv.concat([x, iv.flip(x, axis=-1)], axis=-1))[..., :n] * turn)  # type: ignore[no-any-return]
     if type_ == 3:
         first = np.where(k == 0, 0.5, 1.0)
-        return 2 * iv.real(fft(x * first * turn, n=2 * n)[..., :n])
-    return 2 * iv.real(fft(x * turn, n=2 * n)[..., :n] * np.exp(-0.25j * np.pi * (2 * k + 1) / n))
+        return 2 * iv.real(fft(x * first * turn, n=2 * n)[..., :n])  # type: ignore[no-any-return]
+    return 2 * iv.real(fft(x * turn, n=2 * n)[..., :n] * np.exp(-0.25j * np.pi * (2 * k + 1) / n))  # type: ignore[no-any-return]
 
 
 def _sine(x: Tensor, type_: int) -> Tensor:

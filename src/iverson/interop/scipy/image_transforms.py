@@ -118,7 +118,7 @@ def map_coordinates(
     inside = iv.asarray(True)
     for part, n in zip(parts, x.shape, strict=True):
         inside = inside & (part >= 0) & (part <= n - 1)
-    return iv.where(inside, values, cval)
+    return iv.where(inside, values, cval)  # type: ignore[no-any-return]
 
 
 def affine_transform(

@@ -85,7 +85,7 @@ def cumulative_trapezoid(
     sums = iv.cumulative_sum(0.5 * steps * (values[..., 1:] + values[..., :-1]), axis=-1)
     if initial is not None:
         sums = iv.concat([iv.zeros_like(sums[..., :1]) + initial, sums], axis=-1)
-    return iv.moveaxis(sums, -1, axis)
+    return iv.moveaxis(sums, -1, axis)  # type: ignore[no-any-return]
 
 
 def cumulative_simpson(
@@ -235,7 +235,7 @@ def odeint(func: Function, y0: ArrayLike, t: Sequence[float], args: Any = (), tf
     y = solve_ivp(
         fun, (times[0], times[-1]), y0, method="LSODA", t_eval=times, args=args, rtol=rtol, atol=atol
     ).y
-    return iv.moveaxis(y, -1, 0)
+    return iv.moveaxis(y, -1, 0)  # type: ignore[no-any-return]
 
 
 __all__ = [

@@ -159,7 +159,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Tensor:
     """
     x = iv.asarray(a)
     pattern = theirs("linalg.convolution_matrix")(np.arange(1.0, x.shape[0] + 1), n, mode).astype(int)
-    return iv.where(pattern > 0, x[np.maximum(pattern - 1, 0)], 0.0)
+    return iv.where(pattern > 0, x[np.maximum(pattern - 1, 0)], 0.0)  # type: ignore[no-any-return]
 
 
 def diagsvd(s: ArrayLike, M: int, N: int) -> Tensor:
@@ -296,7 +296,7 @@ def expm_cond(A: ArrayLike, check_finite: bool = True) -> Tensor:
     x = iv.asarray(A)
     jacobian = iv.jacobian(lambda a: iv.reshape(expm(a), (-1,)))(x)
     matrix = iv.reshape(jacobian, (x.size, x.size))
-    return norm(matrix, ord=2) * norm(x) / norm(expm(x))
+    return norm(matrix, ord=2) * norm(x) / norm(expm(x))  # type: ignore[no-any-return]
 
 
 def solve_continuous_are(

@@ -186,7 +186,7 @@ def _matrix_normal(
 ) -> Tensor:
     m, n = X.shape[-2:]
     z, rows, columns = _scatter(X, mean, rowcov, colcov)
-    return -0.5 * (m * n * _LOG_2PI + n * rows + m * columns + iv.sum(z * z))
+    return -0.5 * (m * n * _LOG_2PI + n * rows + m * columns + iv.sum(z * z))  # type: ignore[no-any-return]
 
 
 def _matrix_t(
@@ -202,7 +202,7 @@ def _matrix_t(
         - 0.5 * m * n * math.log(math.pi)
     )
     scatter = iv.linalg.cholesky(iv.eye(m) + z @ z.mT)
-    return constant - 0.5 * n * rows - 0.5 * m * columns - shape * _log_det(scatter)
+    return constant - 0.5 * n * rows - 0.5 * m * columns - shape * _log_det(scatter)  # type: ignore[no-any-return]
 
 
 multivariate_normal = Family("multivariate_normal", _normal, _normal_entropy)

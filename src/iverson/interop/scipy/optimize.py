@@ -46,7 +46,7 @@ def solution(condition: Function, x: Any) -> Tensor:
     start = iv.asarray(entries.ravel())
     if is_tracked(of_vector(start)):
         _check_met(of_vector, start)
-    return iv.reshape(implicit(of_vector, lambda: iv.asarray(start, copy=True), start), shape)
+    return iv.reshape(implicit(of_vector, lambda: iv.asarray(start, copy=True), start), shape)  # type: ignore[no-any-return]
 
 
 def _check_met(condition: Function, x: Tensor) -> None:
@@ -221,7 +221,7 @@ def _on_free(a: Tensor, b: Tensor, x: NDArray, free: NDArray) -> Tensor:
     at = np.flatnonzero(free)
     rest = b - a @ iv.asarray(np.where(free, 0.0, x))
     part = iv.linalg.lstsq(a[:, at], rest)[0]
-    return iv.scatter_add(iv.asarray(np.where(free, 0.0, x)), (iv.asarray(at),), part)
+    return iv.scatter_add(iv.asarray(np.where(free, 0.0, x)), at, part)
 
 
 def nnls(A: ArrayLike, b: ArrayLike, **options: Any) -> tuple[Tensor, Tensor]:

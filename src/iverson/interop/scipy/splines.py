@@ -299,11 +299,17 @@ def _scattered(name: str) -> type:
     """An interpolator of scattered points that is linear in their values."""
 
     class Interpolator:
+        """An interpolator of one kind."""
+
         def __init__(self, points: ArrayLike, values: ArrayLike, *args: Any, **options: Any) -> None:
             check_numbers(name, options)
             (nodes,) = _numbers(name, points=points)
             self._values = iv.asarray(values)
-            self._make = lambda unit: theirs(f"interpolate.{name}")(nodes, unit, *args, **options)
+
+            def make(unit: NDArray) -> Any:
+                return theirs(f"interpolate.{name}")(nodes, unit, *args, **options)
+
+            self._make = make
 
         def __call__(self, *xi: ArrayLike) -> Tensor:
             """Values at points, which are numbers."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import iverson as iv
 from iverson.core.errors import ArgumentError
 from iverson.handles import Tensor
@@ -70,7 +72,7 @@ seuclidean, sqeuclidean = map(_metric, ("seuclidean", "sqeuclidean"))
 
 def _chosen(operation: str, metric: str | Callable[..., Any]) -> Callable[..., Any]:
     if callable(metric):
-        return iv.vmap(metric)  # type: ignore[no-any-return]
+        return iv.vmap(metric)
     if metric not in _METRICS:
         raise ArgumentError(
             operation, "metric", got=repr(metric), expected=f"one of {', '.join(_METRICS)}, or a function"
@@ -91,7 +93,7 @@ def cdist(
     a, b = iv.asarray(XA), iv.asarray(XB)
     m, n = a.shape[0], b.shape[0]
     rows, columns = iv.repeat(a, n, axis=0), iv.tile(b, (m, 1))
-    return iv.reshape(_chosen("cdist", metric)(rows, columns, **options), (m, n))
+    return iv.reshape(_chosen("cdist", metric)(rows, columns, **options), (m, n))  # type: ignore[no-any-return]
 
 
 def pdist(X: ArrayLike, metric: str | Callable[..., Any] = "euclidean", **options: ArrayLike) -> Tensor:
@@ -121,11 +123,8 @@ def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> Tensor:
         first, second = iv.triu_indices(x.shape[0], 1)
         return x[first, second]
     n = round((1 + (1 + 8 * x.shape[0]) ** 0.5) / 2)
-    upper = (
-        iv.scatter_add(iv.zeros((n, n), dtype=x.dtype), iv.triu_indices(n, 1), x)
-        if n > 1
-        else iv.zeros((n, n))
-    )
+    row, column = np.triu_indices(n, 1)
+    upper = iv.reshape(iv.scatter_add(iv.zeros(n * n, dtype=x.dtype), row * n + column, x), (n, n))
     return upper + upper.mT
 
 

@@ -20,7 +20,8 @@ from iverson.interop.scipy.special import polynomials as _polynomials
 from iverson.interop.scipy.special import probability as _probability
 from iverson.interop.scipy.special.probability import _wofz as wofz
 
-_OWN: dict[str, _Any] = {name: getattr(_special, name) for name in _special.__dir__()} | {
+_OWN: dict[str, _Any] = {
+    **{name: getattr(_special, name) for name in _special.__dir__()},
     "expm1": _iverson.expm1,
     "iv": _bessel.iv_,
     "log1p": _iverson.log1p,

@@ -60,7 +60,7 @@ def _derivative(name: str, of: Callable[..., Tensor], sign: int, outer: int = 1)
     def call(v: ArrayLike, z: ArrayLike, n: int = 1) -> Tensor:
         order = iv.asarray(v)
         terms = [sign**k * math.comb(n, k) * of(order - n + 2 * k, z) for k in range(n + 1)]
-        return sum(terms[1:], terms[0]) * (outer**n / 2**n)
+        return sum(terms[1:], terms[0]) * (outer**n / 2**n)  # type: ignore[no-any-return]
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`scipy.special.{name}`: the n-th derivative in z, which has derivatives itself."
@@ -77,7 +77,7 @@ def _spherical(name: str, below: float, above: float) -> Callable[..., Tensor]:
 
     def slope(n: Tensor, z: Tensor) -> Tensor:
         lower = below * n * of(iv.maximum(n - 1, 0), z)
-        return (lower + above * (n + 1) * of(n + 1, z)) / (2 * n + 1)  # type: ignore[no-any-return]
+        return (lower + above * (n + 1) * of(n + 1, z)) / (2 * n + 1)
 
     of = function(name, "n z", None, slope)
     return of

@@ -57,7 +57,7 @@ def elliprc(x: ArrayLike, y: ArrayLike) -> Tensor:
 def elliprg(x: ArrayLike, y: ArrayLike, z: ArrayLike) -> Tensor:
     """Carlson's integral R_G, of R_F and R_D (19.21.10)."""
     a, b, c = iv.asarray(x), iv.asarray(y), iv.asarray(z)
-    return 0.5 * (c * elliprf(a, b, c) - (a - c) * (b - c) * elliprd(a, b, c) / 3 + iv.sqrt(a * b / c))  # type: ignore[no-any-return]
+    return 0.5 * (c * elliprf(a, b, c) - (a - c) * (b - c) * elliprd(a, b, c) / 3 + iv.sqrt(a * b / c))
 
 
 def _delta(phi: Tensor, m: Tensor) -> Any:

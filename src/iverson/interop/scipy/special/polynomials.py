@@ -81,7 +81,7 @@ def assoc_laguerre(x: ArrayLike, n: ArrayLike, k: ArrayLike = 0.0) -> Tensor:
 
 
 def _legendre_slope(m: Tensor, v: Tensor, x: Tensor) -> Tensor:
-    return ((v + 1) * x * lpmv(m, v, x) - (v - m + 1) * lpmv(m, v + 1, x)) / (1 - x * x)  # type: ignore[no-any-return]
+    return ((v + 1) * x * lpmv(m, v, x) - (v - m + 1) * lpmv(m, v + 1, x)) / (1 - x * x)
 
 
 lpmv: Elementwise = function("lpmv", "m v x", None, None, _legendre_slope)
