@@ -83,6 +83,8 @@ if not _typing.TYPE_CHECKING:  # checkers would take any name for one of these
     def __getattr__(name: str) -> _typing.Any:
         if name in _ON_DEMAND:
             return _import_module(f"iverson.{name}")
+        if name == "lib":  # where xarray looks for NumPy's windows
+            return _import_module("iverson.array_api.numpy_functions").LIB
         if name == "bfloat16":  # of an optional package
             return _dtypes.load_bfloat16()
         if name == "__all__":

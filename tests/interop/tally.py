@@ -12,10 +12,10 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
-def outcomes(module: str) -> dict[str, Any]:
-    """The JSON that the module prints."""
+def outcomes(module: str, *arguments: str) -> dict[str, Any]:
+    """The JSON that the module prints, run with some arguments."""
     run = subprocess.run(
-        (sys.executable, "-m", module),
+        (sys.executable, "-m", module, *arguments),
         cwd=ROOT,
         env={**os.environ, "SCIPY_ARRAY_API": "1"},
         capture_output=True,

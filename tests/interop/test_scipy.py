@@ -33,4 +33,4 @@ def test_scipys_functions_differentiate_or_refuse() -> None:
     assert {n for n, e in found.items() if e != "right"} == refusing
     assert sum(e == "right" for e in found.values()) >= 180
     for name in refusing:  # says what to do
-        assert "detach()" in found[name] or "write it with" in found[name], (name, found[name])
+        assert "detach()" in found[name] or "call iverson.interop.scipy." in found[name], (name, found[name])

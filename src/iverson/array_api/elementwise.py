@@ -127,7 +127,7 @@ globals().update(_FROM_RECORDS)
 
 @method
 @checked
-def round(x: A | ArrayLike, /, *, decimals: SupportsIndex = 0) -> A:
+def round(x: A | ArrayLike, /, decimals: SupportsIndex = 0) -> A:
     """The nearest number with so many decimals, 0 for integers; halves go to the even one.
 
     ``decimals`` may be negative, for tens, hundreds, .... The derivative is 0. Raises DTypeError for bools.

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from inspect import Parameter, Signature, signature
 from math import prod
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
@@ -23,6 +24,7 @@ from iverson.core.dispatch import Operand, Wrapper, is_tracked, slot_of, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError, described
 from iverson.core.protocols import NDArray
 from iverson.core.python.foreign_names import NAMES
+from iverson.core.python.scipy_calls import counterpart_function, running_call, way_out
 from iverson.handles.array import Array
 from iverson.layouts.pattern_symbols import handed_out
 from iverson.ops import F
@@ -45,7 +47,7 @@ _RENAMED = {"a_min": "min", "a_max": "max", "ddof": "correction", "newshape": "s
 _UNLIKE = {"atleast_1d", "fill_diagonal", "save"}
 _SPACES = {"numpy.linalg": "linalg", "numpy.fft": "fft"}
 #: What our functions call a parameter that is one array: NumPy takes a sequence of numbers there.
-_ARRAYS = {"a", "b", "indices", "x", "x1", "x2"}
+_ARRAYS = {"a", "b", "fp", "indices", "q", "values", "x", "x1", "x2", "xp"}
 #: What has no derivative: comparisons and texts.
 _CONSTANT = {
     "allclose", "array2string", "array_equal", "array_equiv", "array_repr", "array_str", "isclose",
@@ -99,10 +101,27 @@ def _operand(x: Any, name: str) -> Any:
     return asarray(x) if isinstance(x, (list, tuple)) else as_operand(x, name)
 
 
+def _divmod(a: Any, b: Any) -> Any:
+    return a // b, a % b
+
+
+def _modf(x: Any) -> Any:
+    trunc: Any = _ours("", "trunc")
+    whole = trunc(x)
+    return x - whole, whole
+
+
+#: Ufuncs of several results.
+_SEVERAL: dict[str, Callable[..., Any]] = {"divmod": _divmod, "modf": _modf}
+
+
 def _of_ufunc(name: str, method: str) -> Callable[..., Any] | None:
     """Our function for a method of a ufunc; None if there is none."""
     if method == "__call__":
-        return _ours("", NAMES.get(name, name)) or _ours("special", name)  # SciPy's have no module
+        if name in _SEVERAL:
+            return _SEVERAL[name]
+        ours = _ours("", NAMES.get(name, name)) or _ours("special", name)  # SciPy's have no module
+        return ours or counterpart_function(f"scipy.special.{name}")
     if method == "reduce" and name in _REDUCED:
         fold: Any = _ours("", _REDUCED[name])
         return lambda x, axis=0, keepdims=False: fold(x, axis=axis, keepdims=keepdims)
@@ -134,7 +153,7 @@ def array_function(
     module = getattr(function, "__module__", "numpy")
     plain_name = function.__name__
     name = f"{module}.{plain_name}"
-    if module == "numpy" and plain_name in _OWN:
+    if module in ("numpy", "numpy.lib.stride_tricks") and plain_name in _OWN:
         return _OWN[plain_name](*args, **kwargs)
     ours = _ours(_SPACES.get(module, ""), NAMES.get(plain_name, plain_name))
     if plain_name in _UNLIKE:
@@ -203,7 +222,8 @@ def _translated(
         elif _is_default(value, parameter) or (key == "where" and value is True):
             continue
         elif renamed in accepted:
-            options[renamed] = value
+            array = isinstance(value, (list, tuple)) and renamed in _ARRAYS
+            options[renamed] = _operand(value, name) if array else value
         else:
             _refuse(name, key, value)
     for key, value in options.items():
@@ -236,6 +256,11 @@ def _ours(space: str, name: str) -> Callable[..., Any] | None:
     namespace = getattr(namespace, space) if space else namespace
     candidate = getattr(namespace, name, None) if name in namespace.__all__ else None
     return candidate if callable(candidate) and not isinstance(candidate, type) else None
+
+
+def _several(*names: str) -> Any:
+    """Public functions of the main namespace."""
+    return tuple(_ours("", name) for name in names)
 
 
 def _refuse_output(name: str, options: dict[str, object]) -> None:
@@ -292,12 +317,15 @@ def _entries(name: str, tree: Any, constant: bool) -> Any:
     if constant:
         tree = tree.detach()
     elif is_tracked(tensor):
+        theirs = running_call()
         raise GradientError(
-            name,
-            "x",
+            theirs or name,
+            "" if theirs else "x",
             got=f"a tensor that tracks gradients ({slot_of(tensor)[0].describe()})",
-            expected="a function that Iverson has: this one is NumPy's alone",
-            remedy="write it with functions of iverson, or call x.detach() first",
+            expected=f"a function that Iverson has: {name if theirs else 'this one'} is NumPy's alone",
+            remedy=way_out(theirs)
+            if theirs
+            else "write it with functions of iverson, or call x.detach() first",
         )
     return np.asarray(tree)
 
@@ -352,6 +380,98 @@ def _joined(axis: int, rank: int) -> Callable[..., Any]:
     return join
 
 
+def _along_flat(name: str) -> Callable[..., Any]:
+    """A function along an axis that NumPy runs along the flattened array where the axis is None."""
+
+    def call(a: Array | ArrayLike, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+        _refuse_output(f"numpy.{name}", {"out": out})
+        x, ours = _operand(a, f"numpy.{name}"), _ours("", NAMES.get(name, name))
+        assert ours is not None
+        x = x.reshape(-1) if axis is None else x
+        result = ours(x, axis=0 if axis is None else axis)
+        return result if dtype is None else result.astype(dtype)
+
+    return call
+
+
+def _sorted(name: str) -> Callable[..., Any]:
+    def call(a: Array | ArrayLike, axis: int | None = -1, kind: Any = None, order: Any = None, *,
+             stable: bool | None = None) -> Any:  # fmt: skip
+        if order is not None:
+            _refuse(f"numpy.{name}", "order", order)
+        x, ours = _operand(a, f"numpy.{name}"), _ours("", name)
+        assert ours is not None
+        return ours(x.reshape(-1), axis=0) if axis is None else ours(x, axis=axis)
+
+    return call
+
+
+def _take(
+    a: Array | ArrayLike, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
+) -> Any:
+    """``numpy.take``: of the flattened array without an axis; indices beyond are refused, clipped or
+    wrapped."""
+    _refuse_output("numpy.take", {"out": out})
+    x, at = _operand(a, "numpy.take"), _operand(indices, "numpy.take")
+    x = x.reshape(-1) if axis is None else x
+    axis = 0 if axis is None else axis
+    ours: Any = _ours("", "clip")
+    if mode != "raise":
+        at = ours(at, 0, x.shape[axis] - 1) if mode == "clip" else at % x.shape[axis]
+    if at.ndim == 1:
+        take: Any = _ours("", "take")
+        return take(x, at, axis=axis)
+    return x[(slice(None),) * (axis % x.ndim) + (at,)]
+
+
+def _compress(condition: Any, a: Array | ArrayLike, axis: int | None = None, out: Any = None) -> Any:
+    at = np.flatnonzero(np.asarray(condition))
+    return _take(a, at, axis, out)
+
+
+def _interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
+) -> Any:
+    """``numpy.interp``, with its values beyond the points, or a period."""
+    x, xp, fp = (_operand(v, "numpy.interp") for v in (x, xp, fp))
+    ours, where, concat = _several("interp", "where", "concat")
+    if period is not None:
+        span = abs(period)
+        x, xp = x % span, xp % span
+        order = xp.argsort()
+        xp, fp = xp[order], fp[order]
+        xp = concat([xp[-1:] - span, xp, xp[:1] + span])
+        return ours(x, xp, concat([fp[-1:], fp, fp[:1]]))
+    y = ours(x, xp, fp)
+    y = y if left is None else where(x < xp[0], left, y)
+    return y if right is None else where(x > xp[-1], right, y)
+
+
+def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """``numpy.diff``, whose values before and after may be numbers."""
+    x = _operand(a, "numpy.diff")
+    concat, broadcast, ours = _several("concat", "broadcast_to", "diff")
+    edge = list(x.shape)
+    edge[axis] = 1
+    parts = [x]
+    for side, value in ((0, prepend), (1, append)):
+        if value is not None and value is not np._NoValue:
+            v = (
+                _operand(value, "numpy.diff")
+                if not isinstance(value, SCALARS)
+                else as_operand(value, "numpy.diff")
+            )
+            v = broadcast(v, tuple(edge)) if v.ndim == 0 else v
+            parts = [v, *parts] if side == 0 else [*parts, v]
+    return ours(concat(parts, axis=axis) if len(parts) > 1 else x, n=n, axis=axis)
+
+
+def _round(a: Array | ArrayLike, decimals: int = 0, out: Any = None) -> Any:
+    _refuse_output("numpy.round", {"out": out})
+    ours: Any = _ours("", "round")
+    return ours(_operand(a, "numpy.round"), decimals=decimals)
+
+
 def _each(name: str) -> Callable[..., Any]:
     """``atleast_1d`` and its like, of one array or several."""
 
@@ -363,19 +483,40 @@ def _each(name: str) -> Callable[..., Any]:
     return call
 
 
-def _gradient(f: NDArray, *spacing: float, axis: Axes = None, edge_order: int = 1) -> Any:
-    """``numpy.gradient``, with one spacing for all axes."""
-    if len(spacing) > 1 or any(np.ndim(step) for step in spacing):
-        _refuse("numpy.gradient", "varargs", spacing)
-    if edge_order != 1:
-        _refuse("numpy.gradient", "edge_order", edge_order)
+def _gradient(f: Any, *spacing: Any, axis: Axes = None, edge_order: int = 1) -> Any:
+    """``numpy.gradient``, whose places may be sequences."""
     ours: Any = _ours("", "gradient")
-    return ours(f, *spacing, axis=axis)
+    steps = [step if isinstance(step, SCALARS) else _operand(step, "numpy.gradient") for step in spacing]
+    return ours(f, *steps, axis=axis, edge_order=edge_order)
+
+
+def sliding_window_view(x: Array | ArrayLike, window_shape: Any, axis: Axes = None, **_: Any) -> Any:
+    """The windows of an array along axes, each along a further last axis: a copy, where NumPy gives a
+    view."""
+    view = _operand(x, "sliding_window_view")
+    sizes = as_tuple(window_shape)
+    axes = tuple(range(view.ndim)) if axis is None else tuple(k % view.ndim for k in as_tuple(axis))
+    moveaxis: Any = _ours("", "moveaxis")
+    for size, k in zip(sizes, axes, strict=True):
+        at = np.arange(view.shape[k] - size + 1)[:, None] + np.arange(size)
+        view = moveaxis(view[(slice(None),) * k + (at,)], k + 1, -1)
+    return view
+
+
+#: NumPy's `lib`, of which xarray reads one function.
+LIB = SimpleNamespace(stride_tricks=SimpleNamespace(sliding_window_view=sliding_window_view))
 
 
 #: What is said here: facts, and functions whose meaning in NumPy is more than that of ours.
 _OWN: dict[str, Callable[..., Any]] = {
     **{name: _each(name) for name in ("atleast_2d", "atleast_3d")},
+    **{name: _along_flat(name) for name in ("cumprod", "cumsum")},
+    **{name: _sorted(name) for name in ("argsort", "sort")},
+    **dict.fromkeys(("around", "round"), _round),
+    "compress": _compress,
+    "diff": _diff,
+    "interp": _interp,
+    "take": _take,
     "copy": lambda a, order="K", subok=False: F.copy(a),
     "dot": _dot,
     "gradient": _gradient,
@@ -384,6 +525,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "isrealobj": lambda x: x.dtype.kind != "c",
     "ndim": lambda a: a.ndim,
     "ravel": _flat,
+    "sliding_window_view": sliding_window_view,
     "shape": lambda a: handed_out(a.shape, 2),
     "size": lambda a, axis=None: handed_out(
         prod(a.shape if axis is None else [a.shape[k] for k in as_tuple(axis)]), 2

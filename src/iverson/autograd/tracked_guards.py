@@ -18,6 +18,7 @@ from iverson.core.dispatch import Handle, Operand, has_entries
 from iverson.core.errors import DetachWarning, GradientError
 from iverson.core.protocols import NDArray
 from iverson.core.python.caller import is_assignment, user_frame, warn
+from iverson.core.python.scipy_calls import counterpart, running_call
 
 #: The variables of the transforms whose function is running now.
 _variables: set[Node] = set()
@@ -85,6 +86,8 @@ def check_conversion(x: Handle, operation: str) -> None:
     if is_assignment(user_frame()):
         operation = "assignment to an entry of an array that is no tensor"
         instead = "iverson.stack of the entries, or an assignment to a tensor: y = iverson.zeros(n); y[0] = x"
+    elif theirs := running_call():
+        operation, instead = theirs, f"{counterpart(theirs) or 'functions of iverson'} in place of {theirs}"
     if is_differentiated(x._node):
         raise GradientError(
             operation,

@@ -54,7 +54,7 @@ class Methods:
         """The angle in [-pi/2, pi/2] whose sine is x."""
     def asinh(self, /) -> Self:
         """The inverse of sinh."""
-    def astype(self, dtype: DTypeLike, /, *, copy: bool = True, device: Device = None) -> Self:
+    def astype(self, /, dtype: DTypeLike, *, copy: bool = True, device: Device = None) -> Self:
         """x with its entries converted to ``dtype``; a new tensor unless ``copy=False`` and nothing changes."""
     def atan(self, /) -> Self:
         """The angle in (-pi/2, pi/2) of tangent x."""
@@ -256,7 +256,11 @@ class Methods:
         """x at positions along an axis given for each of the other axes' entries, as in PyTorch."""
     def gelu(self, /, *, approximate: Literal['none', 'tanh'] = 'none') -> Self:
         """x times the standard normal distribution function of x (Hendrycks and Gimpel, 2016)."""
-    def gradient(self, /, spacing: float = 1.0, *, axis: Axes = None) -> Self | tuple[Self, ...]:
+    @overload
+    def gradient(self, /, *spacing: MaskedTensor, axis: Axes = None, edge_order: Literal[1, 2] = 1) -> MaskedTensor | tuple[MaskedTensor, ...]:
+        """Slopes of samples along an axis: central differences, and one-sided ones at both ends."""
+    @overload
+    def gradient(self, /, *spacing: Self | ArrayLike, axis: Axes = None, edge_order: Literal[1, 2] = 1) -> Self | tuple[Self, ...]:
         """Slopes of samples along an axis: central differences, and one-sided ones at both ends."""
     @overload
     def greater(self, x2: MaskedTensor, /) -> MaskedTensor:
@@ -512,7 +516,7 @@ class Methods:
         """x with entries moved round by ``shift`` places along axes (None: along the flattened array)."""
     def rot90(self, /, k: SupportsIndex = 1, *, axes: tuple[int, int] = (0, 1)) -> Self:
         """x turned by k quarters in the plane of two axes, from the first towards the second."""
-    def round(self, /, *, decimals: SupportsIndex = 0) -> Self:
+    def round(self, /, decimals: SupportsIndex = 0) -> Self:
         """The nearest number with so many decimals, 0 for integers; halves go to the even one."""
     def rsqrt(self, /) -> Self:
         """1 / sqrt(x)."""

@@ -116,6 +116,8 @@ def _operand(other: Other, operation: str) -> Any:
     if type(other) in _SCALARS or isinstance(other, Operand):
         return other
     if not isinstance(other, np.ndarray | np.generic):
+        if type(other).__module__.startswith("scipy.sparse."):  # a sparse tensor in all but name
+            return _sparse_operand(other, operation)
         return NotImplemented
     if other.dtype.char not in _CHARS and not dtypes.is_known(other.dtype):
         raise DTypeError(
@@ -126,6 +128,19 @@ def _operand(other: Other, operation: str) -> Any:
             remedy="convert it with astype",
         )
     return other if type(other) is np.ndarray else plain(other, operation, "other")
+
+
+def _sparse_operand(other: Any, operation: str) -> Any:
+    """Sparse tensor of a sparse array of SciPy; raises ArgumentTypeError for ``*`` with a sparse matrix."""
+    if operation == "multiply" and type(other).__name__.endswith("_matrix"):
+        raise ArgumentTypeError(
+            operation,
+            "other",
+            got=f"a {type(other).__name__} of scipy.sparse, of which * is the matrix product",
+            expected="a sparse array, of which it is the product of entries",
+            remedy="use @ for the matrix product, or scipy.sparse.csr_array(other)",
+        )
+    return sys.modules["iverson"].from_scipy(other)
 
 
 def _unary(name: str) -> Callable[..., Any]:
@@ -250,6 +265,16 @@ class Array(Operand, Methods):
     def nbytes(self) -> int:
         """The bytes that all entries would take if stored."""
         return handed_out(self.size * int(self.dtype.itemsize))
+
+    @property
+    def flat(self) -> Self:
+        """The entries as a vector, row by row; a write into it is one into the array."""
+        return self.reshape(-1)
+
+    def copy(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
+        """A copy, through which gradients pass; the order of entries in memory is ours."""
+        check_choice(order, ("C", "F", "A", "K"), "copy", "order")
+        return bind(TABLE["copy"], (self,))
 
     @property
     def T(self) -> Self:
@@ -448,6 +473,15 @@ class Array(Operand, Methods):
                 expected="an integer of rank 0",
             )
         return int(self.item())
+
+    def __round__(self, ndigits: int | None = None) -> Self:
+        return bind(TABLE["round"], (self,)) if ndigits is None else self.round(decimals=ndigits)
+
+    def __divmod__(self, other: Self | complex) -> tuple[Self, Self]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Self | complex) -> tuple[Self, Self]:
+        return self.__rfloordiv__(other), self.__rmod__(other)
 
     def __format__(self, spec: str) -> str:
         return format(self._entry(), spec) if spec else str(self)

@@ -5,6 +5,8 @@ In-place operators and assignment rebind the handle; nodes keep values, so nothi
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from iverson.core.errors import (
 from iverson.core.float_warnings import cast
 from iverson.core.inputs.arguments import checked
 from iverson.core.protocols import Shaped
+from iverson.core.python.scipy_calls import is_sparse_operand, running_call, way_out
 from iverson.handles import printing
 from iverson.handles.array import Array
 from iverson.handles.views import read_again
@@ -219,12 +222,16 @@ class Tensor(Handle, Array, TensorMethods):
         return self.__array__()
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if is_sparse_operand(sys._getframe(1)):
+            return np.array(None, dtype=object)
         if self._node is not None:
+            theirs = running_call()
             raise GradientError(
-                "conversion to a NumPy array",
-                "x",
+                theirs or "conversion to a NumPy array",
+                "" if theirs else "x",
                 got=f"a tensor that tracks gradients ({self._node.describe()})",
-                remedy="call x.detach() first",
+                expected="what SciPy can compute with in NumPy" if theirs else "",
+                remedy=way_out(theirs) if theirs else "call x.detach() first",
             )
         self._note_left()
         self._note_read()
@@ -240,6 +247,19 @@ class Tensor(Handle, Array, TensorMethods):
                 "conversion", "copy", got=f"False for layout '{self.layout}'", expected="True or None"
             )
         return array.copy() if copy else read_only(array)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        """The entries as memory that is read only, for `memoryview` and `bytes` (Python 3.12)."""
+        return memoryview(self.__array__())  # type: ignore[arg-type]  # a buffer from Python 3.12 on
+
+    def __bytes__(self) -> bytes:
+        return self.__array__().tobytes()
+
+    def __arrow_array__(self, type: object = None) -> Any:
+        """An array of Arrow with the entries of a vector."""
+        pyarrow: Any = import_module("pyarrow")
+
+        return pyarrow.array(np.array(self.__array__()), type=type)
 
     def __dlpack__(
         self,

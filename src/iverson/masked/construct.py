@@ -39,7 +39,8 @@ def masked_tensor(data: Data, mask: Numbers | None = None, *, requires_grad: boo
     Parameters
     ----------
     data : a Tensor, a NumPy array, a scalar or nested lists of numbers; or a MaskedTensor or an array of
-        `numpy.ma`, to be masked further. None, and what pandas and Arrow say is missing (NA), is unspecified.
+        `numpy.ma` or `torch.masked` (detached), to be masked further. None, and what pandas and Arrow say
+        is missing (NA), is unspecified.
     mask : bools that broadcast to data's shape; where the mask is itself a MaskedTensor, what it leaves
         unspecified is too. None specifies all entries, of a sparse tensor those it stores. The pattern of a
         sparse mask is shared, and work on the result grows with its size. It may be computed in a function
@@ -56,6 +57,8 @@ def masked_tensor(data: Data, mask: Numbers | None = None, *, requires_grad: boo
     """
     if isinstance(data, np.ma.MaskedArray):
         data = masked_tensor(np.ma.getdata(data), ~np.ma.getmaskarray(data))
+    elif hasattr(data, "get_data") and hasattr(data, "get_mask"):  # of torch.masked
+        data = masked_tensor(data.get_data().detach().numpy(), data.get_mask().numpy())
     elif not isinstance(data, (Handle, Wrapper)):
         data = _of_missing(data)
     operand: Any = data if isinstance(data, MaskedTensor) else asarray(data)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -253,8 +254,32 @@ class MaskedTensor(Wrapper, Array):
             "x",
             got="a MaskedTensor",
             expected="a Tensor: NumPy has no entries that do not exist",
-            remedy="call to_tensor(fill) first",
+            remedy="call to_tensor(fill) or to_masked_array() first",
         )
+
+    def to_masked_array(self) -> np.ma.MaskedArray[Any, Any]:
+        """The entries as an array of `numpy.ma`, masked where they are unspecified.
+
+        Raises GradientError if the tensor tracks gradients.
+
+        >>> import iverson as iv
+        >>> iv.masked_tensor([1.0, 2.0], [True, False]).to_masked_array()
+        masked_array(data=[1.0, --],
+                     mask=[False,  True],
+               fill_value=1e+20)
+        """
+        cells = np.zeros(self.size, self.dtype)
+        cells[self._mask.keys] = self._inner.numpy()
+        absent = np.ones(self.size, bool)
+        absent[self._mask.keys] = False
+        return np.ma.MaskedArray(cells.reshape(self.shape), absent.reshape(self.shape))
+
+    def __arrow_array__(self, type: object = None) -> Any:
+        """An array of Arrow with the entries of a vector, null where they are unspecified."""
+        pyarrow: Any = import_module("pyarrow")
+
+        entries = self.to_masked_array()
+        return pyarrow.array(entries.data, type=type, mask=entries.mask)
 
     def __contains__(self, value: Any) -> bool:
         return bool(self._equal(value)._inner.any())

@@ -26,7 +26,7 @@ def _named(type: DTypeLike, operation: str) -> Any:
 
 @method
 @checked
-def astype(x: A | ArrayLike, dtype: DTypeLike, /, *, copy: bool = True, device: Device = None) -> A:
+def astype(x: A | ArrayLike, /, dtype: DTypeLike, *, copy: bool = True, device: Device = None) -> A:
     """x with its entries converted to ``dtype``; a new tensor unless ``copy=False`` and nothing changes.
 
     Floats are cut towards zero when they become integers. Raises DTypeError for complex to real.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import pi
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias
 
 import numpy as np
 
 from iverson.array_api.conventions.methods import method
 from iverson.array_api.conventions.operands import (
     as_inexact,
+    as_operand,
     as_plain,
     as_tuple,
     as_weak,
@@ -29,7 +30,7 @@ from iverson.array_api.reduction.reductions import sum as _sum
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.inputs.arguments import as_real
-from iverson.core.shapes import as_int, normalize_axes, normalize_axis
+from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
 from iverson.handles import Tensor
 from iverson.ops import F
 
@@ -267,40 +268,80 @@ def vander(x: A | ArrayLike, /, N: SupportsIndex | None = None, *, increasing: b
 
 
 @method
-def gradient(x: A | ArrayLike, /, spacing: float = 1.0, *, axis: Axes = None) -> A | tuple[A, ...]:
+def gradient(
+    x: A | ArrayLike, /, *spacing: A | ArrayLike, axis: Axes = None, edge_order: Literal[1, 2] = 1
+) -> A | tuple[A, ...]:
     """Slopes of samples along an axis: central differences, and one-sided ones at both ends.
 
     Parameters
     ----------
     x : an array with at least two samples along each axis.
-    spacing : the distance of two samples.
+    spacing : the distance of two samples, or the places of the samples along an axis; one for all axes, or
+        one for each. 1 unless given.
     axis : along which axis, or axes. None: along each.
+    edge_order : 1 for the difference of two samples at an end, 2 for the parabola through three.
 
     Returns
     -------
-    An array; of several axes a tuple with one for each. Raises ShapeError for less samples, AxisError.
+    An array; of several axes a tuple with one for each. Raises ShapeError for less samples, AxisError,
+    ArgumentError for another number of spacings.
 
     >>> from iverson import asarray
     >>> gradient(asarray([1., 2., 4.]))
     iverson.Tensor([1. , 1.5, 2. ])
     """
-    x, step = as_inexact(as_plain(x, "gradient"), "gradient"), as_real(spacing, "gradient", "spacing")
+    x = as_inexact(as_plain(x, "gradient"), "gradient")
+    check_choice(edge_order, (1, 2), "gradient", "edge_order")
     axes = normalize_axes(tuple(range(x.ndim)) if axis is None else axis, x.ndim, "gradient")
-    slopes = tuple([_slopes(x, k, step) for k in axes])
+    steps = spacing or (1.0,)
+    steps = steps * len(axes) if len(steps) == 1 else steps
+    if len(steps) != len(axes):
+        raise ArgumentError(
+            "gradient",
+            "spacing",
+            got=f"{len(spacing)} spacings",
+            expected=f"one, or one for each of {len(axes)} axes",
+        )
+    slopes = tuple([_slopes(x, k, step, edge_order) for k, step in zip(axes, steps, strict=True)])
     return slopes[0] if len(slopes) == 1 else slopes
 
 
 @in_single
-def _slopes(x: A, k: int, step: float) -> A:
-    """Slopes along axis k."""
-    if x.shape[k] < 2:
-        raise ShapeError("gradient", "x", got=f"shape {x.shape}", expected=f"two samples along axis {k}")
+def _slopes(x: A, k: int, step: A | ArrayLike, edge_order: int) -> A:
+    """Slopes along axis k, second-order for places at any distance (B. Fornberg, Math. Comp. 51, 1988)."""
+    n = x.shape[k]
+    if n < edge_order + 1:
+        raise ShapeError(
+            "gradient", "x", got=f"shape {x.shape}", expected=f"{edge_order + 1} samples along axis {k}"
+        )
 
     def part(start: int | None, stop: int | None) -> Any:
         return x[(slice(None),) * k + (slice(start, stop),)]
 
-    first, last = part(1, 2) - part(0, 1), part(-1, None) - part(-2, -1)
-    return concat([first, (part(2, None) - part(0, -2)) / 2, last], axis=k) / step
+    places = as_operand(step, "gradient", "spacing")
+    if places.ndim == 0:
+        first, last = part(1, 2) - part(0, 1), part(-1, None) - part(-2, -1)
+        if edge_order == 2:
+            first = (4 * part(1, 2) - 3 * part(0, 1) - part(2, 3)) / 2
+            last = (3 * part(-1, None) - 4 * part(-2, -1) + part(-3, -2)) / 2
+        return concat([first, (part(2, None) - part(0, -2)) / 2, last], axis=k) / places
+    if places.shape != (n,):
+        raise ShapeError("gradient", "spacing", got=f"shape {places.shape}", expected=f"a number, or ({n},)")
+    h = (places[1:] - places[:-1]).reshape([-1 if j == k else 1 for j in range(x.ndim)])
+    slopes = (part(1, None) - part(0, -1)) / h
+
+    def of(a: Any, start: int | None, stop: int | None) -> Any:
+        return a[(slice(None),) * k + (slice(start, stop),)]
+
+    before, after = of(h, 0, -1), of(h, 1, None)
+    inner = (of(slopes, 0, -1) * after + of(slopes, 1, None) * before) / (before + after)
+    first, last = of(slopes, 0, 1), of(slopes, -1, None)
+    if edge_order == 2:
+        near, far = of(h, 0, 1), of(h, 1, 2)
+        first = of(slopes, 0, 1) + (of(slopes, 0, 1) - of(slopes, 1, 2)) * near / (near + far)
+        near, far = of(h, -1, None), of(h, -2, -1)
+        last = of(slopes, -1, None) + (of(slopes, -1, None) - of(slopes, -2, -1)) * near / (near + far)
+    return concat([first, inner, last], axis=k)
 
 
 @method

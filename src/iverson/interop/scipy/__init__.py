@@ -19,22 +19,20 @@ Import rule: packages of lower layers; of the modules below, each imports only t
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from iverson.interop.scipy.door import use
 from iverson.interop.scipy.initial_values import solve_ivp
 from iverson.interop.scipy.solvers import least_squares, minimize, root
 
-_MODULES = ("interpolate", "linalg", "ndimage", "signal", "stats")
+_MODULES = (
+    "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "spatial",
+    "special", "stats",
+)  # fmt: skip
 
 __all__ = [
-    "interpolate",
-    "least_squares",
-    "linalg",
-    "minimize",
-    "ndimage",
-    "root",
+    "fft", "integrate", "interpolate", "least_squares", "linalg", "minimize", "ndimage", "optimize", "root",
     "signal",
-    "solve_ivp",
-    "stats",
-]
+    "solve_ivp", "sparse", "spatial", "special", "stats", "use",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> _Any:

@@ -21,6 +21,8 @@ from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.handles import Tensor
+from iverson.interop.scipy import splines
+from iverson.interop.scipy.splines import *  # noqa: F403
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -352,13 +354,13 @@ class Akima1DInterpolator(CubicHermiteSpline):
 
 
 class RegularGridInterpolator:
-    """Interpolation of values on a grid of any rank, linear along each axis or of the nearest entry.
+    """Interpolation of values on a grid of any rank: linear, by splines, or of the nearest entry.
 
     Parameters
     ----------
     points : a vector of increasing knots for each axis.
     values : an array, the first axes of which are those of the grid.
-    method : "linear" or "nearest".
+    method : "linear", "nearest", or a spline: "slinear", "cubic", "quintic" (whose knots are numbers).
     bounds_error : whether points outside of the grid are an error, where their entries are known.
     fill_value : of points outside otherwise; None to go on with the outer cells.
 
@@ -376,12 +378,12 @@ class RegularGridInterpolator:
         self,
         points: Sequence[ArrayLike],
         values: ArrayLike,
-        method: Literal["linear", "nearest"] = "linear",
+        method: Literal["linear", "nearest", "slinear", "cubic", "quintic"] = "linear",
         bounds_error: bool = True,
         fill_value: float | None = math.nan,
     ) -> None:
         name = "RegularGridInterpolator"
-        check_choice(method, ("linear", "nearest"), name, "method")
+        check_choice(method, ("linear", "nearest", *splines.DEGREES), name, "method")
         self.grid = tuple(_real(p, name, "points") for p in points)
         self.values = _real(values, name, "values", "fc")
         for p in self.grid:
@@ -421,8 +423,10 @@ class RegularGridInterpolator:
                 remedy="pass bounds_error=False",
             )
         extra = (1,) * (self.values.ndim - rank)
-        if self.method == "nearest":
-            values: Tensor | float = self.values[
+        if self.method in splines.DEGREES:
+            values: Tensor | float = splines.on_grid(self.grid, self.values, flat, self.method)
+        elif self.method == "nearest":
+            values = self.values[
                 tuple(iv.where(t <= 0.5, c, c + 1) for c, t in zip(cells, parts, strict=True))
             ]
         else:
@@ -440,7 +444,8 @@ class RegularGridInterpolator:
         return iv.reshape(values, (*at.shape[:-1], *self.values.shape[rank:]))
 
 
-__all__ = [
+__all__ = [  # noqa: PLE0604
+    *splines.__all__,
     "Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator",
     "RegularGridInterpolator",
 ]  # fmt: skip

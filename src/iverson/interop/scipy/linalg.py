@@ -18,6 +18,8 @@ from iverson.core.errors import ArgumentTypeError, ShapeError
 from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, check_choice
 from iverson.handles import Tensor
+from iverson.interop.scipy import matrix_functions
+from iverson.interop.scipy.matrix_functions import *  # noqa: F403
 from iverson.linalg import (
     block_diag,
     det,
@@ -510,7 +512,8 @@ def solveh_banded(ab: ArrayLike, b: ArrayLike, lower: bool = False) -> Tensor:
     return _banded("solveh_banded", entries, n, b)
 
 
-__all__ = [
+__all__ = [  # noqa: PLE0604
+    *matrix_functions.__all__,
     "block_diag", "cdf2rdf", "cho_factor", "cho_solve", "cholesky", "circulant", "det", "eig", "eigh",
     "eigvals", "eigvalsh", "expm", "fractional_matrix_power", "hankel", "inv", "logm", "lstsq", "lu",
     "lu_factor", "lu_solve", "norm", "null_space", "orth", "pinv", "polar", "qr", "solve", "solve_banded",

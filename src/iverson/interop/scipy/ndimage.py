@@ -19,6 +19,8 @@ from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
 from iverson.handles import Tensor
+from iverson.interop.scipy import image_transforms
+from iverson.interop.scipy.image_transforms import *  # noqa: F403
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -628,9 +630,34 @@ def percentile_filter(
     return _ranked("percentile_filter", windows, count - 1 if share == 100 else int(count * share / 100))
 
 
-__all__ = [
+def __getattr__(name: str) -> Any:  # a function of this name here would hide Python's
+    if name == "sum":
+        return image_transforms.sum_labels
+    raise AttributeError(f"module 'iverson.interop.scipy.ndimage' has no attribute '{name}'")
+
+
+def _along(filter_: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+    """A filter of windows along one axis."""
+
+    def call(input: ArrayLike, size: int, axis: int = -1, **options: Any) -> Tensor:
+        x = iv.asarray(input)
+        sizes = [size if k == normalize_axis(axis, x.ndim, name) else 1 for k in range(x.ndim)]
+        return filter_(x, sizes, **options)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`scipy.ndimage.{name}`: along one axis."
+    return call
+
+
+maximum_filter1d = _along(maximum_filter, "maximum_filter1d")
+minimum_filter1d = _along(minimum_filter, "minimum_filter1d")
+
+__all__ = [  # noqa: PLE0604
+    "sum", *image_transforms.__all__,
+    *image_transforms.__all__,
     "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",
-    "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "maximum_filter", "median_filter",
+    "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "maximum_filter", "maximum_filter1d",
+    "minimum_filter1d", "median_filter",
     "minimum_filter", "percentile_filter", "prewitt", "rank_filter", "sobel", "uniform_filter",
     "uniform_filter1d",
 ]  # fmt: skip

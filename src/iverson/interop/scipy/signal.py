@@ -16,7 +16,9 @@ from iverson.array_api.conventions.operands import as_real
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.handles import Tensor
+from iverson.interop.scipy import spectra
 from iverson.interop.scipy.ndimage import correlation
+from iverson.interop.scipy.spectra import *  # noqa: F403
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -455,7 +457,8 @@ def detrend(x: ArrayLike, axis: int = -1, type: Literal["linear", "constant"] = 
     return level - trend
 
 
-__all__ = [
+__all__ = [  # noqa: PLE0604
+    *spectra.__all__,
     "convolve", "correlate", "detrend", "filtfilt", "lfilter", "lfilter_zi", "savgol_filter",
     "sosfilt",
 ]  # fmt: skip

@@ -7,7 +7,9 @@ parameters, made of `iverson.special`. All else is derived from them by `Distrib
 from __future__ import annotations
 
 import math
-from typing import TypedDict, Unpack
+from functools import cache
+from importlib import import_module
+from typing import Any, TypedDict, Unpack
 
 import iverson as iv
 from iverson import special
@@ -450,7 +452,102 @@ nbinom = Distribution(
     draw_=lambda rng, size, n, p: rng.poisson(rng.gamma(n, (1 - p) / p, size)),
 )
 
-__all__ = [
+#: Distributions by SciPy's own formulas (`iverson.interop.scipy.scipy_distributions`), made on use.
+_OF_SCIPY = [
+    "anglit",
+    "arcsine",
+    "argus",
+    "betabinom",
+    "betanbinom",
+    "boltzmann",
+    "bradford",
+    "burr",
+    "burr12",
+    "chi",
+    "crystalball",
+    "dgamma",
+    "dlaplace",
+    "dweibull",
+    "erlang",
+    "exponnorm",
+    "exponpow",
+    "exponweib",
+    "fatiguelife",
+    "fisk",
+    "foldcauchy",
+    "foldnorm",
+    "gausshyper",
+    "gengamma",
+    "genlogistic",
+    "gennorm",
+    "gibrat",
+    "genextreme",
+    "genpareto",
+    "gompertz",
+    "gumbel_l",
+    "halfcauchy",
+    "halfgennorm",
+    "halflogistic",
+    "halfnorm",
+    "hypergeom",
+    "hypsecant",
+    "invgamma",
+    "invweibull",
+    "johnsonsb",
+    "johnsonsu",
+    "kappa3",
+    "laplace_asymmetric",
+    "levy",
+    "levy_l",
+    "loggamma",
+    "loglaplace",
+    "logser",
+    "loguniform",
+    "lomax",
+    "maxwell",
+    "mielke",
+    "moyal",
+    "nakagami",
+    "nchypergeom_fisher",
+    "nchypergeom_wallenius",
+    "nhypergeom",
+    "pearson3",
+    "planck",
+    "powerlaw",
+    "powerlognorm",
+    "powernorm",
+    "randint",
+    "rayleigh",
+    "recipinvgauss",
+    "reciprocal",
+    "rel_breitwigner",
+    "skellam",
+    "skewcauchy",
+    "truncexpon",
+    "truncweibull_min",
+    "weibull_max",
+    "wrapcauchy",
+    "yulesimon",
+    "zipf",
+    "zipfian",
+]
+_OF_VECTORS = (
+    "dirichlet", "dirichlet_multinomial", "invwishart", "matrix_normal", "matrix_t", "multinomial",
+    "multivariate_normal", "multivariate_t", "wishart",
+)  # fmt: skip
+
+
+@cache
+def __getattr__(name: str) -> Any:
+    if name in _OF_SCIPY:
+        return import_module("iverson.interop.scipy.scipy_distributions").from_scipy(name)
+    if name in _OF_VECTORS:
+        return getattr(import_module("iverson.interop.scipy.multivariate"), name)
+    raise AttributeError(f"module 'iverson.interop.scipy.stats' has no attribute '{name}'")
+
+
+__all__ = [  # noqa: PLE0604
     "Distribution", "bernoulli", "beta", "binom", "cauchy", "chi2", "expon", "f", "gamma", "geom", "gumbel_r",
     "laplace", "logistic", "lognorm", "nbinom", "norm", "pareto", "poisson", "t", "uniform", "weibull_min",
+    *_OF_SCIPY, *_OF_VECTORS,
 ]  # fmt: skip

@@ -1,0 +1,365 @@
+"""Further functions of `scipy.linalg`: functions of matrices, banded and structured matrices, Riccati
+equations.
+
+All are compositions, but for Riccati equations: SciPy finds the solution, and the equation gives its
+derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import iverson as iv
+from iverson.handles import Tensor
+from iverson.handles.typing import ArrayLike
+from iverson.interop.scipy.linear_maps import theirs
+from iverson.interop.scipy.optimize import solution
+from iverson.linalg import matrix_exp as expm
+from iverson.linalg import norm, solve, svd
+
+
+def _adjoint(x: Tensor) -> Tensor:
+    return iv.conj(x).mT
+
+
+def _of_exponentials(name: str, of: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    def call(A: ArrayLike) -> Tensor:
+        x = iv.asarray(A)
+        result = of(x)
+        return result if x.dtype.kind == "c" else iv.real(result)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"`scipy.linalg.{name}`, by exponentials of matrices."
+    return call
+
+
+cosm = _of_exponentials("cosm", lambda x: 0.5 * (expm(1j * x) + expm(-1j * x)))
+sinm = _of_exponentials("sinm", lambda x: -0.5j * (expm(1j * x) - expm(-1j * x)))
+tanm = _of_exponentials("tanm", lambda x: solve(cosm(x), sinm(x)))
+coshm = _of_exponentials("coshm", lambda x: 0.5 * (expm(x) + expm(-x)))
+sinhm = _of_exponentials("sinhm", lambda x: 0.5 * (expm(x) - expm(-x)))
+tanhm = _of_exponentials("tanhm", lambda x: solve(coshm(x), sinhm(x)))
+
+
+def expm_frechet(A: ArrayLike, E: ArrayLike, method: str | None = None, compute_expm: bool = True,
+                 check_finite: bool = True) -> Any:  # fmt: skip
+    """The exponential of A and its derivative along E, from the exponential of a block triangular matrix
+    (N. J. Higham, Functions of Matrices, 2008, equation 10.43).
+
+    >>> expm_frechet(iv.asarray([[0.]]), iv.asarray([[2.]]))[1]
+    iverson.Tensor([[2.]])
+    """
+    a, e = iv.asarray(A), iv.asarray(E)
+    n = a.shape[0]
+    rows = [iv.concat([a, e], axis=1), iv.concat([iv.zeros_like(a), a], axis=1)]
+    whole = expm(iv.concat(rows, axis=0))
+    slope = whole[:n, n:]
+    return (whole[:n, :n], slope) if compute_expm else slope
+
+
+def khatri_rao(a: ArrayLike, b: ArrayLike) -> Tensor:
+    """The Kronecker products of columns of two matrices.
+
+    >>> khatri_rao(iv.asarray([[1., 2.]]), iv.asarray([[3., 4.], [5., 6.]]))
+    iverson.Tensor([[ 3.,  8.],
+                    [ 5., 12.]])
+    """
+    x, y = iv.asarray(a), iv.asarray(b)
+    product = iv.expand_dims(x, axis=1) * iv.expand_dims(y, axis=0)
+    return iv.reshape(product, (x.shape[0] * y.shape[0], x.shape[1]))
+
+
+def orthogonal_procrustes(A: ArrayLike, B: ArrayLike, check_finite: bool = True) -> tuple[Tensor, Tensor]:
+    """The orthogonal R that makes A @ R nearest to B, and the sum of singular values of A^H B.
+
+    >>> orthogonal_procrustes(iv.asarray([[1.]]), iv.asarray([[-2.]]))
+    (iverson.Tensor([[-1.]]), iverson.Tensor(2.))
+    """
+    u, w, vt = svd(iv.conj(_adjoint(iv.asarray(B)) @ iv.asarray(A)).mT, full_matrices=False)
+    return u @ vt, iv.sum(w)
+
+
+def subspace_angles(A: ArrayLike, B: ArrayLike) -> Tensor:
+    """The angles between the spaces of columns of two matrices, decreasing; of small angles by their sines.
+
+    >>> subspace_angles(iv.asarray([[1.], [0.]]), iv.asarray([[1.], [1.]])).round(decimals=6)
+    iverson.Tensor([0.785398])
+    """
+    a, b = (iv.linalg.qr(iv.asarray(x), mode="reduced")[0] for x in (A, B))
+    product = _adjoint(a) @ b
+    cosines = iv.linalg.svdvals(product)
+    if b.shape[1] >= a.shape[1]:
+        sines = iv.linalg.svdvals(a - b @ _adjoint(product))
+    else:
+        sines = iv.linalg.svdvals(b - a @ product)
+    turned = iv.flip(cosines[: sines.shape[0]])
+    small = sines**2 < 0.5
+    return iv.where(small, iv.asin(iv.where(small, sines, 0.0)), iv.acos(iv.where(small, 0.0, turned)))
+
+
+def matmul_toeplitz(
+    c_or_cr: Any, x: ArrayLike, check_finite: bool = False, workers: int | None = None
+) -> Tensor:
+    """The product of a Toeplitz matrix, of its first column or of a pair of it and the first row.
+
+    >>> matmul_toeplitz(iv.asarray([1., 2.]), iv.asarray([1., 0.]))
+    iverson.Tensor([1., 2.])
+    """
+    from iverson.interop.scipy.linalg import toeplitz
+
+    c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
+    return toeplitz(c, r) @ iv.asarray(x)
+
+
+def companion(a: ArrayLike) -> Tensor:
+    """The matrix whose characteristic polynomial has these coefficients, the highest first.
+
+    >>> companion(iv.asarray([1., -3., 2.]))
+    iverson.Tensor([[ 3., -2.],
+                    [ 1.,  0.]])
+    """
+    x = iv.asarray(a)
+    n = x.shape[0] - 1
+    return iv.concat([iv.expand_dims(-x[1:] / x[0], axis=0), iv.eye(n, dtype=x.dtype)[: n - 1]], axis=0)
+
+
+def fiedler(a: ArrayLike) -> Tensor:
+    """The absolute differences of all pairs.
+
+    >>> fiedler(iv.asarray([1., 3.]))
+    iverson.Tensor([[0., 2.],
+                    [2., 0.]])
+    """
+    x = iv.asarray(a)
+    return iv.abs(iv.expand_dims(x, axis=1) - x)
+
+
+def leslie(f: ArrayLike, s: ArrayLike) -> Tensor:
+    """The matrix of fecundities in the first row and survival rates below the diagonal.
+
+    >>> leslie(iv.asarray([1., 2.]), iv.asarray([0.5]))
+    iverson.Tensor([[1. , 2. ],
+                    [0.5, 0. ]])
+    """
+    first, rates = iv.asarray(f), iv.asarray(s)
+    below = iv.concat([iv.diag(rates), iv.zeros((rates.shape[0], 1), dtype=rates.dtype)], axis=1)
+    return iv.concat([iv.expand_dims(first, axis=0), below], axis=0)
+
+
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Tensor:
+    """The matrix whose product with a vector of n entries is its convolution with a.
+
+    >>> convolution_matrix(iv.asarray([1., 2.]), 2)
+    iverson.Tensor([[1., 0.],
+                    [2., 1.],
+                    [0., 2.]])
+    """
+    x = iv.asarray(a)
+    pattern = theirs("linalg.convolution_matrix")(np.arange(1.0, x.shape[0] + 1), n, mode).astype(int)
+    return iv.where(pattern > 0, x[np.maximum(pattern - 1, 0)], 0.0)  # type: ignore[no-any-return]
+
+
+def diagsvd(s: ArrayLike, M: int, N: int) -> Tensor:
+    """The matrix of a shape with singular values on its diagonal.
+
+    >>> diagsvd(iv.asarray([2.]), 1, 2)
+    iverson.Tensor([[2., 0.]])
+    """
+    x = iv.asarray(s)
+    return iv.pad(iv.diag(x), [(0, M - x.shape[0]), (0, N - x.shape[0])])
+
+
+def _tridiagonal(d: ArrayLike, e: ArrayLike) -> Tensor:
+    off = iv.diag_embed(iv.asarray(e), 1)
+    return iv.diag(iv.asarray(d)) + off + off.mT
+
+
+def _picked(w: Tensor, select: str, select_range: Any) -> Any:
+    if select in ("a", "all"):
+        return slice(None)
+    if select in ("i", "index"):
+        return slice(select_range[0], select_range[1] + 1)
+    values = np.asarray(w.detach())
+    return np.flatnonzero((values > select_range[0]) & (values <= select_range[1]))
+
+
+def eigh_tridiagonal(
+    d: ArrayLike,
+    e: ArrayLike,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: Any = None,
+    **_: Any,
+) -> Any:
+    """Eigenvalues of a symmetric tridiagonal matrix, increasing, and their vectors.
+
+    >>> eigh_tridiagonal(iv.asarray([1., 1.]), iv.asarray([0.5]))[0]
+    iverson.Tensor([0.5, 1.5])
+    """
+    w, v = iv.linalg.eigh(_tridiagonal(d, e))
+    at = _picked(w, select, select_range)
+    return w[at] if eigvals_only else (w[at], v[:, at])
+
+
+def eigvalsh_tridiagonal(
+    d: ArrayLike, e: ArrayLike, select: str = "a", select_range: Any = None, **_: Any
+) -> Tensor:
+    """The eigenvalues of `eigh_tridiagonal`."""
+    w: Tensor = eigh_tridiagonal(d, e, True, select, select_range)
+    return w
+
+
+def _from_bands(bands: ArrayLike, lower: bool) -> Tensor:
+    """The Hermitian matrix of stored bands."""
+    x = iv.asarray(bands)
+    count, n = x.shape
+    total = iv.diag(x[0 if lower else count - 1])
+    for k in range(1, count):
+        side = iv.diag_embed(x[k, : n - k], -k) if lower else iv.diag_embed(x[count - 1 - k, k:], k)
+        total = total + side + _adjoint(side)
+    return total
+
+
+def eig_banded(
+    a_band: ArrayLike, lower: bool = False, eigvals_only: bool = False, select: str = "a", select_range: Any
+    = None, **_: Any,
+) -> Any:  # fmt: skip
+    """Eigenvalues of a Hermitian banded matrix, increasing, and their vectors.
+
+    >>> eig_banded(iv.asarray([[1., 1.], [0.5, 0.]]), lower=True)[0]
+    iverson.Tensor([0.5, 1.5])
+    """
+    w, v = iv.linalg.eigh(_from_bands(a_band, lower))
+    at = _picked(w, select, select_range)
+    return w[at] if eigvals_only else (w[at], v[:, at])
+
+
+def eigvals_banded(a_band: ArrayLike, lower: bool = False, select: str = "a", select_range: Any = None,
+                   **_: Any) -> Tensor:  # fmt: skip
+    """The eigenvalues of `eig_banded`."""
+    w: Tensor = eig_banded(a_band, lower, True, select, select_range)
+    return w
+
+
+def cholesky_banded(ab: ArrayLike, lower: bool = False, **_: Any) -> Tensor:
+    """The bands of the Cholesky factor of a positive definite banded matrix.
+
+    >>> cholesky_banded(iv.asarray([[4., 4.]]))
+    iverson.Tensor([[2., 2.]])
+    """
+    bands = iv.asarray(ab)
+    count = bands.shape[0]
+    factor = iv.linalg.cholesky(_from_bands(bands, lower), upper=not lower)
+    rows = []
+    for k in range(count):
+        diagonal = iv.linalg.diagonal(factor, offset=-k if lower else k)
+        rows.append(iv.pad(diagonal, [(0, k) if lower else (k, 0)]))
+    return iv.stack(rows if lower else rows[::-1])
+
+
+def cho_solve_banded(cb_and_lower: tuple[ArrayLike, bool], b: ArrayLike, **_: Any) -> Tensor:
+    """x with a @ x = b, from what `cholesky_banded` gives of a.
+
+    >>> cho_solve_banded((iv.asarray([[2., 2.]]), False), iv.asarray([4., 8.]))
+    iverson.Tensor([1., 2.])
+    """
+    bands, lower = iv.asarray(cb_and_lower[0]), cb_and_lower[1]
+    count, n = bands.shape
+    factor = iv.diag(bands[0 if lower else count - 1])
+    for k in range(1, count):
+        factor = factor + (
+            iv.diag_embed(bands[k, : n - k], -k) if lower else iv.diag_embed(bands[count - 1 - k, k:], k)
+        )
+    return iv.linalg.cholesky_solve(b, factor, upper=not lower)
+
+
+def pinvh(a: ArrayLike, atol: float | None = None, rtol: float | None = None, lower: bool = True,
+          **_: Any) -> Tensor:  # fmt: skip
+    """The pseudoinverse of a Hermitian matrix.
+
+    >>> pinvh(iv.asarray([[2., 0.], [0., 0.]]))
+    iverson.Tensor([[0.5, 0. ],
+                    [0. , 0. ]])
+    """
+    return iv.linalg.pinv(iv.asarray(a), rtol=rtol)
+
+
+def expm_cond(A: ArrayLike, check_finite: bool = True) -> Tensor:
+    """The relative condition number of the exponential, in the Frobenius norm.
+
+    >>> expm_cond(iv.asarray([[2.]]))
+    iverson.Tensor(2.)
+    """
+    x = iv.asarray(A)
+    jacobian = iv.jacobian(lambda a: iv.reshape(expm(a), (-1,)))(x)
+    matrix = iv.reshape(jacobian, (x.size, x.size))
+    return norm(matrix, ord=2) * norm(x) / norm(expm(x))  # type: ignore[no-any-return]
+
+
+def solve_continuous_are(
+    a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike, e: ArrayLike | None = None, s: ArrayLike | None
+    = None, balanced: bool = True,
+) -> Tensor:  # fmt: skip
+    """The stabilising x with e^H x a + a^H x e - (e^H x b + s) r^-1 (b^H x e + s^H) + q = 0.
+
+    Derivatives are of the implicit function theorem. Raises as SciPy where there is no such x.
+
+    >>> one = iv.asarray([[1.0]])
+    >>> solve_continuous_are(one, one, one, one).round(decimals=6)
+    iverson.Tensor([[2.414214]])
+    """
+    xs = [None if x is None else iv.asarray(x) for x in (a, b, q, r, e, s)]
+    numbers = [None if x is None else np.array(x.detach()) for x in xs]
+    found = theirs("linalg.solve_continuous_are")(*numbers, balanced=balanced)
+    A, B, Q, R = (iv.asarray(x) for x in (a, b, q, r))
+    E, S = xs[4:]
+
+    def condition(x: Any) -> Any:
+        left, right = (x, x) if E is None else (_adjoint(E) @ x, x @ E)
+        gain, other = left @ B, _adjoint(B) @ right
+        if S is not None:
+            gain, other = gain + S, other + _adjoint(S)
+        return left @ A + _adjoint(A) @ right - gain @ solve(R, other) + Q
+
+    return solution(condition, found)
+
+
+def solve_discrete_are(
+    a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike, e: ArrayLike | None = None, s: ArrayLike | None
+    = None, balanced: bool = True,
+) -> Tensor:  # fmt: skip
+    """The stabilising x with a^H x a - e^H x e - (a^H x b + s) (r + b^H x b)^-1 (b^H x a + s^H) + q = 0.
+
+    As `solve_continuous_are`.
+
+    >>> one = iv.asarray([[1.0]])
+    >>> solve_discrete_are(one, one, one, one).round(decimals=6)
+    iverson.Tensor([[1.618034]])
+    """
+    xs = [None if x is None else iv.asarray(x) for x in (a, b, q, r, e, s)]
+    numbers = [None if x is None else np.array(x.detach()) for x in xs]
+    found = theirs("linalg.solve_discrete_are")(*numbers, balanced=balanced)
+    A, B, Q, R = (iv.asarray(x) for x in (a, b, q, r))
+    E, S = xs[4:]
+
+    def condition(x: Any) -> Any:
+        gain, other = _adjoint(A) @ x @ B, _adjoint(B) @ x @ A
+        if S is not None:
+            gain, other = gain + S, other + _adjoint(S)
+        inside = x if E is None else _adjoint(E) @ x @ E
+        return _adjoint(A) @ x @ A - inside - gain @ solve(R + _adjoint(B) @ x @ B, other) + Q
+
+    return solution(condition, found)
+
+
+__all__ = [
+    "cho_solve_banded", "cholesky_banded", "companion", "convolution_matrix", "coshm", "cosm", "diagsvd",
+    "eig_banded",
+    "eigh_tridiagonal", "eigvals_banded", "eigvalsh_tridiagonal", "expm_cond", "expm_frechet", "fiedler",
+    "khatri_rao",
+    "leslie", "matmul_toeplitz", "orthogonal_procrustes", "pinvh", "sinhm", "sinm", "solve_continuous_are",
+    "solve_discrete_are", "subspace_angles", "tanhm", "tanm",
+]  # fmt: skip
