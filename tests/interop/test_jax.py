@@ -90,7 +90,7 @@ def test_what_jax_makes_of_a_function_is_what_it_makes_of_its_own(
     bridge: Any, use: str, mode: str, function: Any
 ) -> None:
     given = USES[use][0]
-    own = given(jax, bridge.wrap(function(iv), mode=mode))
+    own = given(jax, bridge.wrap(function(iv)))
     jax.tree.map(np.testing.assert_allclose, own, given(jax, function(jax.numpy)))
 
 
@@ -115,7 +115,7 @@ def test_trees_go_in_and_out_and_integers_have_no_derivative(bridge: Any) -> Non
     assert int(out["n"]) == 1
     grads = jax.grad(lambda p: f(p, rows, 3.0)["y"].sum())({"w": w})
     assert grads["w"].tolist() == [0.0, 0.0, 6.0]
-    along = bridge.wrap(function, mode="forward")
+    along = bridge.wrap(function)
     assert jax.jvp(lambda w: along({"w": w}, rows, 3.0)["y"], (w,), (w,))[1].tolist() == [6.0, 6.0]
 
 
@@ -199,8 +199,6 @@ def test_what_can_not_be_handed_over_is_an_error(bridge: Any) -> None:
         jax.jit(bridge.from_jax)(x)
     with pytest.raises(DTypeError, match="float8"):
         bridge.from_jax(jax.numpy.ones(2, "float8_e5m2"))
-    with pytest.raises(ArgumentError, match="mode"):
-        bridge.wrap(iv.sin, mode="both")
     batched = jax.experimental.sparse.BCOO.fromdense(jax.numpy.ones((2, 2)), n_batch=1)
     with pytest.raises(ArgumentTypeError, match="batch axes"):
         bridge.from_jax(batched)

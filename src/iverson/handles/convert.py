@@ -14,6 +14,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, Iv
 from iverson.core.float_warnings import at_user_line, is_of_user
 from iverson.core.inputs.arguments import checked
 from iverson.core.inputs.arrays import plain
+from iverson.core.inputs.foreign_arrays import foreign
 from iverson.core.inputs.missing_entries import check_none_missing, is_missing
 from iverson.core.protocols import DType
 from iverson.core.shapes import check_choice
@@ -68,6 +69,8 @@ def asarray(
     """
     check_choice(device, (None, "cpu"), "asarray", "device")
     target = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
+    if not isinstance(obj, Handle) and (tensor := foreign(obj)) is not None:
+        obj = tensor
     if isinstance(obj, Handle):
         return _from_handle(obj, target, copy, requires_grad)
     if isinstance(obj, (list, tuple)) and _holds_tracked(obj):
