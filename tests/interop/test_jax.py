@@ -165,6 +165,32 @@ def test_a_tracked_tensor_that_is_no_argument_is_an_error(bridge: Any) -> None:
         told(x)
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda bridge, x, w: x * bridge.from_jax(w),
+        lambda bridge, x, w: iv.asarray(w) * x,
+        lambda bridge, x, w: x * w,
+        lambda bridge, x, w: w * x,
+        lambda bridge, x, w: iv.multiply(x, w),
+        lambda bridge, x, w: x * iv.asarray([w])[0],
+    ],
+)
+def test_an_array_of_jaxs_that_a_wrapped_function_closes_over_is_an_input(bridge: Any, read: Any) -> None:
+    row, w = jax.numpy.asarray([1.0, 2.0]), jax.numpy.asarray([3.0, 5.0])
+    loss = lambda w: bridge.wrap(lambda x: iv.sum(read(bridge, x, w) ** 2))(row)
+    assert float(loss(w)) == float(jax.jit(loss)(w))
+    gradient = jax.grad(loss)(w)
+    h = 1e-6
+    for k in range(2):
+        step = np.eye(2)[k] * h
+        np.testing.assert_allclose(gradient[k], (loss(w + step) - loss(w - step)) / (2 * h), rtol=1e-6)
+    with pytest.raises(GradientError, match="pass it as an argument"):
+        jax.grad(lambda w: bridge.wrap(lambda x: iv.sum(x * w[0] * w[1]))(row))(w)
+    with pytest.raises(Exception, match="pass it as an argument"):
+        jax.grad(lambda w: bridge.wrap(iv.jit(lambda x: iv.sum(x * iv.asarray(w))))(row))(w)
+
+
 def test_dtypes_are_jaxs(bridge: Any) -> None:
     with jax.enable_x64(False):
         out = bridge.wrap(lambda x: iv.astype(x, "float64") + 1)(np.ones(2, np.float32))

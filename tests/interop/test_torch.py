@@ -21,6 +21,7 @@ from iverson.interop.torch import from_torch, to_torch, wrap
 pytestmark = [
     pytest.mark.peers,
     pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta"),
+    pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated"),  # which forward mode calls
 ]
 
 LAYOUTS = {
@@ -380,10 +381,34 @@ def test_what_can_not_be_handed_over_is_an_error() -> None:
         wrap(lambda x: iv.masked_tensor(x, x > 0))(torch.ones(2))
 
 
-def test_a_tensor_of_torchs_that_a_wrapped_function_closes_over_is_an_error() -> None:
-    w = torch.ones(2, requires_grad=True)
-    x = torch.ones(2, requires_grad=True)
-    with pytest.raises(GradientError, match="as an argument"):
-        bridge.wrap(lambda x: x * bridge.from_torch(w))(x)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, w: x * bridge.from_torch(w),
+        lambda x, w: iv.asarray(w) * x,
+        lambda x, w: x * w,
+        lambda x, w: w * x,
+        lambda x, w: iv.multiply(x, w),
+        lambda x, w: x * iv.asarray([w])[0],
+        lambda x, w: iv.vmap(lambda x, k: x * iv.asarray(w)[k])(x, iv.arange(2)),
+    ],
+)
+def test_a_tensor_of_torchs_that_a_wrapped_function_closes_over_is_an_input(read: Any) -> None:
+    w, x = _double(2).requires_grad_(), _double(2, seed=1).requires_grad_()
+    out = wrap(lambda x: read(x, w))(x)
+    torch.testing.assert_close(out, x * w)
+    torch.testing.assert_close(torch.autograd.grad(out.sum(), (w, x)), (x, w))
+    found = torch.func.grad(lambda w: wrap(lambda x: read(x, w))(x).sum())(w.detach())
+    torch.testing.assert_close(found, x.detach())
     with torch.no_grad():
-        assert bridge.wrap(lambda x: x * bridge.from_torch(w))(x).tolist() == [1.0, 1.0]
+        torch.testing.assert_close(wrap(lambda x: read(x, w))(x), x * w)
+
+
+def test_a_tensor_of_torchs_that_a_compiled_function_closes_over_is_an_error() -> None:
+    w, x = _double(2).requires_grad_(), _double(2, seed=1)
+    with pytest.raises(GradientError, match="pass it as an argument"):
+        wrap(iv.jit(lambda x: x * iv.asarray(w)))(x)
+    with pytest.raises(GradientError, match="pass it as an argument"):
+        wrap(lambda x: x * w[0] * w[1])(x)
+    with pytest.raises(GradientError, match="pass it as an argument"):
+        torch.compile(wrap(lambda x: x * iv.asarray(w)), backend="aot_eager", fullgraph=True)(x)

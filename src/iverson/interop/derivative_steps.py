@@ -10,9 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 import iverson as iv
 from iverson.core.aval import Aval
+from iverson.core.dispatch import Handle
+from iverson.core.errors import ArgumentError, GraphError
+from iverson.graph.tracing.trace import trace_flat
+from iverson.interop.array_checks import closed_over
 
 Flat = Callable[..., list[iv.Tensor]]
 
@@ -35,6 +42,34 @@ class Step:
     def run(self, *tensors: iv.Tensor) -> list[iv.Tensor]:
         """Results of the step for ``tensors``, one for each operand."""
         return self.function(*tensors)
+
+
+class TracedStep:
+    """A function of lists of tensors whose results are known from its first run, or from a trace.
+
+    remedy : what to do, in an error, about a function that reads entries and cannot be traced.
+    """
+
+    linear = 0
+
+    def __init__(self, function: Flat, operands: tuple[Aval, ...], remedy: str) -> None:
+        self.function, self.operands, self.remedy = function, operands, remedy
+
+    @cached_property
+    def results(self) -> tuple[Aval, ...]:
+        """Shapes and dtypes of the results; raises ArgumentError if the function reads entries."""
+        return traced_results(self.function, self.operands, self.remedy)
+
+    def run(self, *tensors: iv.Tensor) -> list[iv.Tensor]:
+        """Results of the step for ``tensors``, one for each operand."""
+        outputs = self.function(*tensors)
+        self.results = avals_of(outputs)
+        return outputs
+
+
+def avals_of(tensors: Sequence[iv.Tensor]) -> tuple[Aval, ...]:
+    """Shapes and dtypes of ``tensors``."""
+    return tuple(Aval(x.shape, np.dtype(x.dtype)) for x in tensors)
 
 
 @dataclass(frozen=True)
@@ -133,7 +168,7 @@ class Mapped:
         return list(iv.vmap(self.step.run, in_axes=self.axes)(*tensors))
 
 
-AnyStep = Step | Pushforward | Pullback | Mapped
+AnyStep = Step | TracedStep | Pushforward | Pullback | Mapped
 
 
 def _longer(aval: Aval, size: int) -> Aval:
@@ -156,6 +191,19 @@ def pushforward(step: AnyStep, at: Sequence[int]) -> tuple[AnyStep, int]:
     if at[0] >= first:
         return _narrowed(step, [k - first for k in at]), first
     return Pushforward(step, tuple(at), differentiable(step.results)), count
+
+
+def pullback(step: AnyStep, at: Sequence[int], of: Sequence[int]) -> tuple[AnyStep, int]:
+    """Cotangents of the operands ``at`` of ``step``, from those of its results ``of``, and how many operands of
+    ``step`` precede these.
+
+    For operands in which ``step`` is linear, it is the transpose.
+    """
+    count = len(step.operands)
+    first = count - step.linear
+    if at[0] >= first:
+        return transpose(step, [k - first for k in at], of), first
+    return Pullback(step, tuple(at), tuple(of)), count
 
 
 def _narrowed(step: AnyStep, at: Sequence[int]) -> AnyStep:
@@ -182,3 +230,29 @@ def transpose(step: AnyStep, at: Sequence[int], of: Sequence[int]) -> AnyStep:
         return Pullback(step.step, tuple(step.at[k] for k in at), tuple(step.of[k] for k in of))
     assert isinstance(step, Pullback), "only derivatives are linear"
     return Pushforward(step.step, tuple(step.at[k] for k in of), tuple(step.of[k] for k in at))
+
+
+def traced_results(function: Flat, operands: Sequence[Aval], remedy: str) -> tuple[Aval, ...]:
+    """Shapes and dtypes of a function's results, found by a trace.
+
+    Raises ArgumentError with the ``remedy`` for a function that reads entries, GradientError for one whose
+    result depends on a tensor that tracks gradients and is no argument.
+    """
+
+    def outputs(*tensors: iv.Tensor) -> tuple[list[Handle], tuple[Aval, ...]]:
+        results: list[Handle] = list(function(*tensors))
+        return results, avals_of(results)
+
+    try:
+        _, captured, avals = trace_flat(outputs, operands, "wrap")
+    except GraphError as error:
+        raise ArgumentError(
+            "wrap",
+            "function",
+            got=f"one that reads entries ({error})",
+            expected="one whose results have shapes that are known without entries",
+            remedy=remedy,
+        ) from error
+    if captured:
+        raise closed_over()
+    return avals

@@ -16,18 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
+from math import factorial
 from typing import Any
 
 import numpy as np
 
 import iverson as iv
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Handle, is_tracked
-from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
+from iverson.core.dispatch import is_tracked
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.inputs.foreign_arrays import foreign
 from iverson.core.protocols import DType, NDArray
-from iverson.graph.tracing.trace import trace_flat
-from iverson.interop.array_checks import closed_over, leaving, returned, supported
-from iverson.interop.captured_arrays import Captures
+from iverson.interop.array_checks import closed_over, leaving, supported
 from iverson.interop.derivative_steps import (
     AnyStep,
     Flat,
@@ -35,13 +35,16 @@ from iverson.interop.derivative_steps import (
     Step,
     differentiable,
     pushforward,
+    traced_results,
     transpose,
 )
 from iverson.interop.messages import Tree
+from iverson.interop.wrapped_calls import WrappedCall
 from iverson.transforms.trees import flatten, unflatten
 
 try:
     import jax
+    from jax.experimental import jet
     from jax.experimental.sparse import BCOO
     from jax.extend.core import Primitive
     from jax.interpreters import ad, batching, mlir
@@ -57,6 +60,8 @@ def from_jax(x: jax.Array | BCOO, /, *, requires_grad: bool = False) -> iv.Tenso
     >>> from_jax(jax.numpy.asarray([1.0, 2.0]))
     iverson.Tensor([1., 2.], dtype=float32)
     """
+    if (tensor := foreign(x)) is not None:
+        return iv.asarray(tensor, requires_grad=requires_grad)
     if isinstance(x, BCOO):
         if x.n_batch:
             raise ArgumentTypeError(
@@ -122,65 +127,39 @@ def wrap(function: Callable[..., Tree], /, *, result: Tree | None = None) -> Cal
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = flatten((args, kwargs))
-        at = [k for k, leaf in enumerate(leaves) if isinstance(leaf, jax.Array | np.ndarray)]
-        arrays = [leaves[k] for k in at]
-        forms: list[Any] = []
-        captures = Captures(jax.Array, _constant)
-
-        def flat(*tensors: iv.Tensor) -> list[iv.Tensor]:
-            arguments = list(leaves)
-            for k, x in zip(at, tensors, strict=False):
-                arguments[k] = x
-            of_args, of_kwargs = unflatten(structure, arguments)
-            outputs, form = flatten(
-                captures.run(lambda: function(*of_args, **of_kwargs), tensors[len(at) :], closed=bool(forms))
-            )
-            forms[:] = [form]
-            return [returned(x) for x in outputs]
-
+        wrapped = WrappedCall(
+            function,
+            args,
+            kwargs,
+            kinds=(jax.Array, np.ndarray),
+            captured=jax.Array,
+            constant=_constant,
+            is_result=lambda x: True,
+        )
         if result is None:
-            avals = captures.complete(lambda: _traced(flat, [*arrays, *captures.arrays]))
+            avals = wrapped.complete(
+                lambda: traced_results(wrapped.flat, tuple(map(_aval, wrapped.arrays)), _RESULT_REMEDY)
+            )
+            avals = tuple(Aval(a.shape, _narrowed(a.dtype)) for a in avals)
         else:
-            given, form = flatten(result)
-            avals, forms[:] = tuple(Aval(x.shape, np.dtype(x.dtype)) for x in given), [form]
-        operands = [*arrays, *captures.arrays]
-        step = Step(flat, tuple(Aval(np.shape(x), np.dtype(x.dtype)) for x in operands), avals)
-        form = forms[0]
-        return unflatten(form, _bound(step, operands))
+            shapes, form = flatten(result)
+            avals = tuple(map(_aval, shapes))
+        wrapped.closed = True
+        results = _bound(Step(wrapped.flat, tuple(map(_aval, wrapped.arrays)), avals), wrapped.arrays)
+        return wrapped.rebuilt(results) if result is None else unflatten(form, results)
 
     return update_wrapper(call, function)
 
 
+_RESULT_REMEDY = "pass result=, a pytree of jax.ShapeDtypeStruct like what it returns"
+
+
+def _aval(x: jax.Array | NDArray | jax.ShapeDtypeStruct) -> Aval:
+    return Aval(np.shape(x), np.dtype(x.dtype))
+
+
 def _constant(x: jax.Array) -> iv.Tensor | None:
-    return None if isinstance(x, jax.core.Tracer) else from_jax(x)
-
-
-def _traced(flat: Flat, arrays: Sequence[jax.Array | NDArray]) -> tuple[Aval, ...]:
-    """Shapes and dtypes of the function's results, found by a trace; raises ArgumentError if it reads
-    entries.
-
-    flat : the function, with arguments and results as lists of tensors.
-    """
-
-    def outputs(*tensors: iv.Tensor) -> tuple[list[Handle], list[Aval]]:
-        results: list[Handle] = list(flat(*tensors))
-        return results, [Aval(x.shape, np.dtype(_narrowed(x.dtype))) for x in results]
-
-    try:
-        avals = [Aval(np.shape(x), np.dtype(x.dtype)) for x in arrays]
-        _, captured, specs = trace_flat(outputs, avals, "wrap")
-    except GraphError as error:
-        raise ArgumentError(
-            "wrap",
-            "result",
-            got="None for a function that reads entries",
-            expected="the shapes and dtypes of what it returns, a pytree of jax.ShapeDtypeStruct",
-            remedy=str(error),
-        ) from error
-    if captured:
-        raise closed_over()
-    return tuple(specs)
+    return None if isinstance(x, jax.core.Tracer) else iv.asarray(_array(x, "from_jax"))
 
 
 def _narrowed(dtype: DType) -> DType:
@@ -277,11 +256,32 @@ def _batched(
     return _bound(mapped, in_front), [0] * len(step.results)
 
 
+def _taylor(
+    primals: Sequence[jax.Array], series: Sequence[Sequence[jax.Array]], *, step: AnyStep
+) -> tuple[list[jax.Array], list[list[jax.Array]]]:
+    """Results of a step and their Taylor coefficients along a curve with the coefficients ``series``."""
+
+    def along(t: jax.Array) -> list[jax.Array]:
+        terms = [[c * t ** (k + 1) for k, c in enumerate(cs)] for cs in series]
+        return _bound(step, [sum(cs, start=x).astype(x.dtype) for x, cs in zip(primals, terms, strict=True)])
+
+    def derivative(f: Callable[[jax.Array], list[jax.Array]]) -> Callable[[jax.Array], list[jax.Array]]:
+        return lambda t: list(jax.jvp(f, (t,), (jax.numpy.ones_like(t),))[1])
+
+    orders = [along]
+    for _ in series[0]:
+        orders.append(derivative(orders[-1]))
+    zero = jax.numpy.zeros(())
+    results, *higher = (f(zero) for f in orders)
+    return results, [[c / factorial(k + 1) for k, c in enumerate(cs)] for cs in zip(*higher, strict=True)]
+
+
 _primitive.def_impl(lambda *xs, step: list(map(jax.numpy.asarray, _on_host(step, *xs))))
 _primitive.def_abstract_eval(lambda *xs, step: [jax.core.ShapedArray(a.shape, a.dtype) for a in step.results])
 mlir.register_lowering(_primitive, mlir.lower_fun(_called_back, multiple_results=True))
 ad.primitive_jvps[_primitive] = _pushed_forward
 ad.primitive_transposes[_primitive] = _transposed
 batching.primitive_batchers[_primitive] = _batched
+jet.jet_rules[_primitive] = _taylor
 
 __all__ = ["from_jax", "to_jax", "wrap"]
