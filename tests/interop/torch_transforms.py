@@ -121,6 +121,9 @@ def _captured(f: Any, x: Any, w: Any) -> Any:
     return func.grad(lambda w: (func.vmap(lambda x: f(x, w))(_rows(x)).abs() ** 2).sum())(w)
 
 
+#: What torch cannot do with a function that it does not look into.
+REFUSED = ("export, strict",)
+
 #: By name: the call, of (vector, scalar, x, w).
 CALLS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "call": lambda f, g, x, w: f(x, w),
@@ -134,9 +137,6 @@ CALLS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "saved tensors' hooks": lambda f, g, x, w: _hooked(g, x, w),
     "functional.jacobian": lambda f, g, x, w: functional.jacobian(f, (x, w)),
     "functional.jacobian, vectorized": lambda f, g, x, w: functional.jacobian(f, (x, w), vectorize=True),
-    "functional.jacobian, forward": lambda f, g, x, w: functional.jacobian(
-        f, (x, w), vectorize=True, strategy="forward-mode"
-    ),
     "functional.hessian": lambda f, g, x, w: functional.hessian(g, (x, w)),
     "functional.vjp": lambda f, g, x, w: functional.vjp(f, (x, w), x)[1],
     "functional.jvp": lambda f, g, x, w: functional.jvp(f, (x, w), (x, w))[1],
@@ -198,7 +198,7 @@ CALLS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "gradcheck, forward and batched": lambda f, g, x, w: torch.tensor(
         x.dtype == torch.float32
         or torch.autograd.gradcheck(
-            f, _leaf(x, w), check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True
+            f, _leaf(x, w), check_forward_ad=True, check_batched_grad=True
         )
     ),
     "gradgradcheck": lambda f, g, x, w: torch.tensor(

@@ -274,6 +274,8 @@ def wrap(function: Callable[..., Tree], /, *, sparse_grads: bool = False) -> Cal
         def attempt() -> Sequence[torch.Tensor]:
             tensors = wrapped.arrays
             step = TracedStep(wrapped.flat, tuple(map(_aval, tensors)), _ENTRIES_REMEDY)
+            if _is_functionalized():  # for which torch has no rule of a `torch.autograd.Function`
+                return _operator(tensors, _number(step))
             record = None if _is_transformed(tensors) else _record_of(wrapped, recording)
             results: Sequence[torch.Tensor] = _Step.apply(_Run(step, record, sparse_grads), *tensors)
             return results
@@ -327,8 +329,13 @@ def _is_transformed(tensors: Sequence[torch.Tensor]) -> bool:
     return (
         torch._C._functorch.peek_interpreter_stack() is not None
         or forward_ad._current_level >= 0
-        or any(map(_is_symbolic, tensors))
+        or any(_is_symbolic(x) or _is_batch(x) for x in tensors)
     )
+
+
+def _is_functionalized() -> bool:
+    interpreter = torch._C._functorch.peek_interpreter_stack()
+    return interpreter is not None and interpreter.key() == torch._C._functorch.TransformType.Functionalize
 
 
 def _reaches_below(floor: int, results: Sequence[Leaf]) -> bool:
@@ -354,11 +361,11 @@ class _Run:
     step : what it computes.
     record : runs the step on leaves of Iverson's graph; it returns these and the results. None: nothing is
         recorded, and a derivative runs the step again.
-    sparse : True if the gradient of a strided argument may be sparse.
+    sparse : True if the gradient of a strided argument may be sparse, where it is recorded.
     leaves, results : what ``record`` returned in the last run.
     """
 
-    def __init__(self, step: AnyStep, record: Record | None, sparse: bool) -> None:
+    def __init__(self, step: AnyStep, record: Record | None = None, sparse: bool = False) -> None:
         self.step, self.record, self.sparse = step, record, sparse
         self.leaves: list[iv.Tensor] = []
         self.results: list[iv.Tensor] = []
@@ -368,7 +375,7 @@ class _Run:
         if any(map(_is_symbolic, tensors)):
             return tuple(_operator(list(tensors), _number(self.step)))
         if self.record is None:
-            return tuple(_run_step(self.step, tensors, self.sparse))
+            return tuple(_run_step(self.step, tensors))
         self.leaves, self.results = self.record(tensors)
         if isinstance(self.step, TracedStep):
             self.step.results = avals_of(self.results)
@@ -400,14 +407,14 @@ def _as_torch_wants(g: iv.Tensor, x: iv.Tensor, sparse: bool) -> iv.Tensor:
     return g.to_layout(x.layout, blocksize=blocks, dense_dim=x.dense_dim())
 
 
-def _run_step(step: AnyStep, tensors: Sequence[torch.Tensor], sparse: bool) -> list[torch.Tensor]:
+def _run_step(step: AnyStep, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Results of a step that nobody records; cotangents in the layouts that torch accepts."""
     handles = [_imported(t, False) for t in tensors]
     outputs = step.run(*handles)
     if any(map(is_tracked, outputs)):
         raise closed_over()
     if isinstance(step, Pullback):
-        outputs = [_as_torch_wants(g, handles[k], sparse) for g, k in zip(outputs, step.at, strict=True)]
+        outputs = [_as_torch_wants(g, handles[k], False) for g, k in zip(outputs, step.at, strict=True)]
     return [to_torch(x.detach()) for x in outputs]
 
 
@@ -443,7 +450,7 @@ class _Step(torch.autograd.Function):
             return (None,) * (1 + len(tensors))
         if not run.results or _is_transformed([*tensors, *seeds]):
             step, count = pullback(run.step, at, of)
-            values = _Step.apply(_Run(step, None, run.sparse), *tensors[:count], *seeds)
+            values = _further(_Run(step), [*tensors[:count], *seeds])
             grads = dict(zip(at, values, strict=True))
         else:
             grads = _recorded_gradients(Pullback(run.step, tuple(at), tuple(of)), run, tensors, seeds)
@@ -454,7 +461,7 @@ class _Step(torch.autograd.Function):
         run, tensors = ctx.run, ctx.saved_tensors
         at = [k for k, t in enumerate(tangents) if t is not None]
         step, count = pushforward(run.step, at)
-        values = iter(_Step.apply(_Run(step, None, False), *tensors[:count], *(tangents[k] for k in at)))
+        values = iter(_further(_Run(step), [*tensors[:count], *(tangents[k] for k in at)]))
         outputs = [next(values) if k in ctx.of else None for k in range(len(run.step.results))]
         return tuple(outputs)
 
@@ -462,13 +469,36 @@ class _Step(torch.autograd.Function):
     def vmap(
         info: Any, axes: tuple[int | None, ...], run: _Run, *tensors: torch.Tensor
     ) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
-        outputs = _Step.apply(*_mapped(run, axes[1:], tensors, info.batch_size))
+        batch, in_front = _mapped(run, axes[1:], tensors, info.batch_size)
+        outputs = _Step.apply(batch, *in_front)
         return outputs, (0,) * len(outputs)
+
+
+def _further(run: _Run, tensors: Sequence[Any]) -> Sequence[torch.Tensor]:
+    """Results of a derivative's step, through which torch's graph goes on.
+
+    Cotangents of ``is_grads_batched`` are batches for each operation of torch's, unlike those of `torch.vmap`:
+    they are opened here.
+    """
+    if not any(map(_is_batch, tensors)):
+        results: Sequence[torch.Tensor] = _Step.apply(run, *tensors)
+        return results
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    opened = [torch._remove_batch_dim(x, level, 1, 0) if _is_batch(x) else x for x in tensors]
+    axes = [0 if _is_batch(x) else None for x in tensors]
+    size = next(x.shape[0] for x, n in zip(opened, axes, strict=True) if n == 0)
+    return [torch._add_batch_dim(y, 0, level) for y in _further(*_mapped(run, axes, opened, size))]
+
+
+def _is_batch(x: torch.Tensor) -> bool:
+    """Return True for a tensor of the batches that `torch.autograd` makes of cotangents."""
+    return bool(torch._C._functorch.is_legacy_batchedtensor(x))
 
 
 def _mapped(
     run: _Run, axes: Sequence[int | None], tensors: Sequence[torch.Tensor], size: int
-) -> tuple[_Run, *tuple[torch.Tensor, ...]]:
+) -> tuple[_Run, list[torch.Tensor]]:
     """Step for a batch, and its operands with the batch in front.
 
     Operands in which the step is linear are all of the batch.
@@ -479,7 +509,7 @@ def _mapped(
         for k, (x, n) in enumerate(zip(tensors, axes, strict=True))
     ]
     in_axes = tuple(None if n is None and k < first else 0 for k, n in enumerate(axes))
-    return _Run(Mapped(run.step, size, in_axes), None, False), *in_front
+    return _Run(Mapped(run.step, size, in_axes)), in_front
 
 
 def _recorded_gradients(
@@ -517,7 +547,7 @@ def _number(step: AnyStep) -> int:
 
 @torch.library.custom_op("iverson::step", mutates_args=())
 def _operator(tensors: list[torch.Tensor], number: int) -> list[torch.Tensor]:
-    return _run_step(_steps[number], tensors, False)
+    return _run_step(_steps[number], tensors)
 
 
 @_operator.register_fake
@@ -544,7 +574,7 @@ _operator.register_autograd(_operator_backward, setup_context=_operator_context)
 
 @_operator.register_vmap
 def _(info: Any, axes: Any, tensors: list[torch.Tensor], number: int) -> tuple[list[torch.Tensor], list[int]]:
-    run, *in_front = _mapped(_Run(_steps[number], None, False), axes[0], tensors, info.batch_size)
+    run, in_front = _mapped(_Run(_steps[number]), axes[0], tensors, info.batch_size)
     outputs = _operator(in_front, _number(run.step))
     return outputs, [0] * len(outputs)
 
