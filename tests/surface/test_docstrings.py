@@ -50,14 +50,14 @@ _UNNAMED = {"self", "cls", "args", "kwargs"}
 
 def public() -> Iterator[tuple[str, Any]]:
     """By full names: each object once, where it is found first."""
-    seen = set()
+    seen: dict[int, Any] = {}  # with the objects: some are made when they are asked for, and an id is used again
     for space in SPACES:
         names = getattr(space, "__all__", None) or [n for n in dir(space) if n[0] != "_"]
         for name in names:
             x = getattr(space, name)
             ours = callable(x) and (getattr(x, "__module__", None) or "").startswith("iverson")
             if ours and id(x) not in seen and not inspect.ismodule(x):
-                seen.add(id(x))
+                seen[id(x)] = x
                 yield f"{space.__name__}.{name}", x
 
 
