@@ -84,9 +84,7 @@ CALLS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "grad of jit": lambda f, g, x, w: jax.grad(jax.jit(g), (0, 1))(x, w),
     "grad with aux": lambda f, g, x, w: jax.grad(lambda x: (g(x, w), f(x, w)), has_aux=True)(x),
     "grad, captured": lambda f, g, x, w: jax.grad(lambda w: g(x, w))(w),
-    "holomorphic grad": lambda f, g, x, w: jax.grad(
-        lambda x: f(x, w).sum(), holomorphic=_holomorphic(x)
-    )(x),
+    "holomorphic grad": lambda f, g, x, w: jax.grad(lambda x: f(x, w).sum(), holomorphic=_holomorphic(x))(x),
     "vjp": lambda f, g, x, w: jax.vjp(f, x, w)[1](x),
     "vjp called twice": lambda f, g, x, w: [jax.vjp(f, x, w)[1](c * x) for c in (1, 2)],
     "vjp in jit": lambda f, g, x, w: jax.jit(lambda x, w: jax.vjp(f, x, w)[1](x))(x, w),
@@ -126,7 +124,9 @@ CALLS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "hvp, reverse over forward": lambda f, g, x, w: jax.grad(
         lambda x: jax.jvp(lambda x: g(x, w), (x,), (jnp.ones_like(x),))[1]
     )(x),
-    "hvp in jit": lambda f, g, x, w: jax.jit(lambda x: jax.jvp(lambda x: jax.grad(g)(x, w), (x,), (x,))[1])(x),
+    "hvp in jit": lambda f, g, x, w: jax.jit(lambda x: jax.jvp(lambda x: jax.grad(g)(x, w), (x,), (x,))[1])(
+        x
+    ),
     "third": lambda f, g, x, w: jax.grad(
         lambda x: jnp.sum(jnp.real(jax.grad(lambda x: jnp.sum(jnp.real(jax.grad(g)(x, w))))(x)))
     )(x),
@@ -160,8 +160,12 @@ CALLS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
         jax.vmap(lambda a, b: f(a, w) + b), jnp.stack([x, x])
     ),
     "custom_jvp around": lambda f, g, x, w: jax.jvp(_custom(f), (x, w), (x, w)),
-    "custom_vjp's residual": lambda f, g, x, w: jax.grad(lambda x: jnp.sum(jnp.abs(_custom(f)(x, w)) ** 2))(x),
-    "closure_convert": lambda f, g, x, w: (lambda c: c[0](x, *c[1]))(jax.closure_convert(lambda x: f(x, w), x)),
+    "custom_vjp's residual": lambda f, g, x, w: jax.grad(lambda x: jnp.sum(jnp.abs(_custom(f)(x, w)) ** 2))(
+        x
+    ),
+    "closure_convert": lambda f, g, x, w: (lambda c: c[0](x, *c[1]))(
+        jax.closure_convert(lambda x: f(x, w), x)
+    ),
     "pmap": lambda f, g, x, w: jax.pmap(f, in_axes=(0, None))(x[None], w),
     "disable_jit": lambda f, g, x, w: _without_jit(f, x, w),
     "debug_nans": lambda f, g, x, w: _with_debug_nans(f, x, w),

@@ -18,7 +18,9 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128], ids=["float32", "float64", "complex128"])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.complex128], ids=["float32", "float64", "complex128"]
+)
 @pytest.mark.parametrize("call", CALLS)
 def test_a_transform_of_a_wrapped_function_is_that_of_torchs(call: str, dtype: torch.dtype) -> None:
     x, w = operands(dtype)

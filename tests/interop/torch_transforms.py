@@ -197,9 +197,7 @@ CALLS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     ),
     "gradcheck, forward and batched": lambda f, g, x, w: torch.tensor(
         x.dtype == torch.float32
-        or torch.autograd.gradcheck(
-            f, _leaf(x, w), check_forward_ad=True, check_batched_grad=True
-        )
+        or torch.autograd.gradcheck(f, _leaf(x, w), check_forward_ad=True, check_batched_grad=True)
     ),
     "gradgradcheck": lambda f, g, x, w: torch.tensor(
         x.dtype == torch.float32 or torch.autograd.gradgradcheck(f, _leaf(x, w))

@@ -51,6 +51,7 @@ try:
 except ImportError as error:
     raise ImportError("iverson.interop.jax needs JAX: pip install jax") from error
 
+
 def from_jax(x: jax.Array | BCOO, /, *, requires_grad: bool = False) -> iv.Tensor:
     """A JAX array, or a BCOO without batch axes, as a tensor of Iverson's; a BCOO is in the COO layout.
 
@@ -250,9 +251,7 @@ def _batched(
         x if n is None and k < first else batching.bdim_at_front(x, n, size)
         for k, (x, n) in enumerate(zip(operands, axes, strict=True))
     ]
-    mapped = Mapped(
-        step, size, tuple(None if n is None and k < first else 0 for k, n in enumerate(axes))
-    )
+    mapped = Mapped(step, size, tuple(None if n is None and k < first else 0 for k, n in enumerate(axes)))
     return _bound(mapped, in_front), [0] * len(step.results)
 
 

@@ -308,7 +308,11 @@ def _record_of(wrapped: WrappedCall, recording: bool) -> Record:
 
 
 def _constant(x: torch.Tensor, recording: bool) -> iv.Tensor | None:
-    if (recording and x.requires_grad) or _is_symbolic(x) or torch._C._functorch.is_functorch_wrapped_tensor(x):
+    if (
+        (recording and x.requires_grad)
+        or _is_symbolic(x)
+        or torch._C._functorch.is_functorch_wrapped_tensor(x)
+    ):
         return None
     if forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None:
         return None
@@ -437,7 +441,9 @@ class _Step(torch.autograd.Function):
         ctx.save_for_forward(*tensors)
         recorded = ctx.run.results or [t.is_floating_point() or t.is_complex() for t in output]
         flags = [getattr(x, "requires_grad", x) for x in recorded]
-        ctx.mark_non_differentiable(*(t for t, is_tracked in zip(output, flags, strict=True) if not is_tracked))
+        ctx.mark_non_differentiable(
+            *(t for t, is_tracked in zip(output, flags, strict=True) if not is_tracked)
+        )
         ctx.of = [k for k, is_tracked in enumerate(flags) if is_tracked]
 
     @staticmethod
@@ -526,9 +532,7 @@ def _recorded_gradients(
 
     recorded = torch.is_grad_enabled()
     further = _Run(step, record, run.sparse)
-    values = iter(
-        _Step.apply(further, *tensors, *seeds) if recorded else further.run([*tensors, *seeds])
-    )
+    values = iter(_Step.apply(further, *tensors, *seeds) if recorded else further.run([*tensors, *seeds]))
     nonzero = [k for k, g in zip(step.at, gradients, strict=True) if g is not None]
     further.step = Pullback(run.step, tuple(nonzero), step.of)  # whose results are those of the record
     return dict(zip(nonzero, values, strict=True))
