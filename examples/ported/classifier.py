@@ -13,6 +13,7 @@ The images are the digits of scikit-learn in place of MNIST.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,7 @@ Batch = tuple[Any, Any]
 
 def init_random_params(scale: float, layer_sizes: list[int], rng: npr.RandomState) -> Params:
     """Weights and biases of each layer."""
-    return [
-        (scale * rng.randn(m, n), scale * rng.randn(n))
-        for m, n in zip(layer_sizes[:-1], layer_sizes[1:], strict=True)
-    ]
+    return [(scale * rng.randn(m, n), scale * rng.randn(n)) for m, n in pairwise(layer_sizes)]
 
 
 def predict(params: Params, inputs: Any) -> Any:

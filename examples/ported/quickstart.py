@@ -1,4 +1,4 @@
-"""PyTorch, "Quickstart": a network of linear layers that classifies images, trained, tested, saved and loaded.
+"""PyTorch, "Quickstart": a network that classifies images, trained, tested, saved and loaded.
 
 | PyTorch | here |
 | --- | --- |

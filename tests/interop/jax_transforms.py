@@ -61,6 +61,11 @@ def _linear_transpose(f: Any, x: Any, w: Any) -> Any:
     return jax.linear_transpose(along, x)(y)
 
 
+def _converted(f: Any, x: Any, w: Any) -> Any:
+    pure, constants = jax.closure_convert(lambda x: f(x, w), x)
+    return pure(x, *constants)
+
+
 def _rows(x: Any) -> Any:
     return jnp.stack([x, 2 * x, x - 1])
 
@@ -163,9 +168,7 @@ CALLS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "custom_vjp's residual": lambda f, g, x, w: jax.grad(lambda x: jnp.sum(jnp.abs(_custom(f)(x, w)) ** 2))(
         x
     ),
-    "closure_convert": lambda f, g, x, w: (lambda c: c[0](x, *c[1]))(
-        jax.closure_convert(lambda x: f(x, w), x)
-    ),
+    "closure_convert": lambda f, g, x, w: _converted(f, x, w),
     "pmap": lambda f, g, x, w: jax.pmap(f, in_axes=(0, None))(x[None], w),
     "disable_jit": lambda f, g, x, w: _without_jit(f, x, w),
     "debug_nans": lambda f, g, x, w: _with_debug_nans(f, x, w),

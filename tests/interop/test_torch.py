@@ -403,7 +403,7 @@ def test_what_can_not_be_handed_over_is_an_error() -> None:
         lambda x, w: iv.asarray(w) * x,
         lambda x, w: x * w,
         lambda x, w: w * x,
-        lambda x, w: iv.multiply(x, w),
+        lambda x, w: iv.multiply(x, w) + 0.0,
         lambda x, w: x * iv.asarray([w])[0],
         lambda x, w: iv.vmap(lambda x, k: x * iv.asarray(w)[k])(x, iv.arange(2)),
     ],

@@ -67,7 +67,7 @@ class TracedStep:
         return outputs
 
 
-def avals_of(tensors: Sequence[iv.Tensor]) -> tuple[Aval, ...]:
+def avals_of(tensors: Sequence[Handle]) -> tuple[Aval, ...]:
     """Shapes and dtypes of ``tensors``."""
     return tuple(Aval(x.shape, np.dtype(x.dtype)) for x in tensors)
 
@@ -181,10 +181,11 @@ def differentiable(avals: Sequence[Aval]) -> tuple[int, ...]:
 
 
 def pushforward(step: AnyStep, at: Sequence[int]) -> tuple[AnyStep, int]:
-    """Derivative of ``step`` along its operands ``at``, and how many operands of ``step`` precede the tangents.
+    """Derivative of ``step`` along its operands ``at``, and how many operands of ``step`` precede the
+    tangents.
 
-    Its results are tangents of the `differentiable` results. In operands in which ``step`` is linear, it is the
-    step itself.
+    Its results are tangents of the `differentiable` results. In operands in which ``step`` is linear, it is
+    the step itself.
     """
     count = len(step.operands)
     first = count - step.linear
@@ -194,8 +195,8 @@ def pushforward(step: AnyStep, at: Sequence[int]) -> tuple[AnyStep, int]:
 
 
 def pullback(step: AnyStep, at: Sequence[int], of: Sequence[int]) -> tuple[AnyStep, int]:
-    """Cotangents of the operands ``at`` of ``step``, from those of its results ``of``, and how many operands of
-    ``step`` precede these.
+    """Cotangents of the operands ``at`` of ``step``, from those of its results ``of``, and how many
+    operands of ``step`` precede these.
 
     For operands in which ``step`` is linear, it is the transpose.
     """

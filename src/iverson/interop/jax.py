@@ -1,9 +1,9 @@
 """JAX: arrays both ways, and any function of Iverson's as a step of a program that JAX traces.
 
-`wrap` gives a function of JAX arrays that runs Iverson's on the host, by a primitive of JAX's: it has rules for
-derivatives in both modes, transposes and batches, whose results are calls of the same primitive
-(`derivative_steps`). So all of JAX's transforms apply, in any order. Which derivatives JAX asks for, and which
-cotangents or tangents are zero for it, is known on both sides: what is not asked for is not computed.
+`wrap` gives a function of JAX arrays that runs Iverson's on the host, by a primitive of JAX's: it has rules
+for derivatives in both modes, transposes and batches, whose results are calls of the same primitive
+(`derivative_steps`). So all of JAX's transforms apply, in any order. Which derivatives JAX asks for, and
+which cotangents or tangents are zero for it, is known on both sides: what is not asked for is not computed.
 
 >>> import jax, iverson as iv
 >>> from iverson.interop.jax import wrap
@@ -30,7 +30,6 @@ from iverson.core.protocols import DType, NDArray
 from iverson.interop.array_checks import closed_over, leaving, supported
 from iverson.interop.derivative_steps import (
     AnyStep,
-    Flat,
     Mapped,
     Step,
     differentiable,
@@ -109,8 +108,8 @@ def wrap(function: Callable[..., Tree], /, *, result: Tree | None = None) -> Cal
     -------
     A function of the same arguments, in which JAX arrays (and NumPy's) stand for Iverson's tensors. All else
     in the arguments is handed over as it is. JAX's transforms apply in any order: ``jit``, ``grad``, ``jvp``,
-    ``vjp``, ``linearize``, ``jacfwd``, ``jacrev``, ``hessian``, ``vmap``, ``checkpoint``, loops. A pullback runs
-    the function again: JAX keeps arrays between the two, and not what was recorded. JAX arrays that the
+    ``vjp``, ``linearize``, ``jacfwd``, ``jacrev``, ``hessian``, ``vmap``, ``checkpoint``, loops. A pullback
+    runs the function again: JAX keeps arrays between the two, and not what was recorded. JAX arrays that the
     function reads from its surroundings are inputs, too, where JAX differentiates, maps or traces them.
 
     Raises
@@ -137,6 +136,7 @@ def wrap(function: Callable[..., Tree], /, *, result: Tree | None = None) -> Cal
             constant=_constant,
             is_result=lambda x: True,
         )
+        form = None
         if result is None:
             avals = wrapped.complete(
                 lambda: traced_results(wrapped.flat, tuple(map(_aval, wrapped.arrays)), _RESULT_REMEDY)
@@ -147,7 +147,7 @@ def wrap(function: Callable[..., Tree], /, *, result: Tree | None = None) -> Cal
             avals = tuple(map(_aval, shapes))
         wrapped.closed = True
         results = _bound(Step(wrapped.flat, tuple(map(_aval, wrapped.arrays)), avals), wrapped.arrays)
-        return wrapped.rebuilt(results) if result is None else unflatten(form, results)
+        return wrapped.rebuilt(results) if form is None else unflatten(form, results)
 
     return update_wrapper(call, function)
 
@@ -267,7 +267,7 @@ def _taylor(
     def derivative(f: Callable[[jax.Array], list[jax.Array]]) -> Callable[[jax.Array], list[jax.Array]]:
         return lambda t: list(jax.jvp(f, (t,), (jax.numpy.ones_like(t),))[1])
 
-    orders = [along]
+    orders: list[Callable[[Any], list[jax.Array]]] = [along]
     for _ in series[0]:
         orders.append(derivative(orders[-1]))
     zero = jax.numpy.zeros(())

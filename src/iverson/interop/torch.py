@@ -225,8 +225,8 @@ def wrap(function: Callable[..., Tree], /, *, sparse_grads: bool = False) -> Cal
     ----------
     function : takes and returns pytrees of tensors: one that `jit` made, a `te.op`, any that uses them.
     sparse_grads : give the gradient of a strided argument as a COO tensor where it is known to be sparse: of
-        rows that are looked up (``w[i]``, `take`, `embedding`), of parts. For torch's optimizers that take such
-        gradients (SGD, Adagrad, SparseAdam).
+        rows that are looked up (``w[i]``, `take`, `embedding`), of parts. For torch's optimizers that take
+        such gradients (SGD, Adagrad, SparseAdam).
 
     Returns
     -------
@@ -234,17 +234,19 @@ def wrap(function: Callable[..., Tree], /, *, sparse_grads: bool = False) -> Cal
     their memory: only results that Iverson's graph still reads are copied. Results are torch tensors, to be
     differentiated in reverse mode to any order by ``backward`` and `torch.autograd.grad`: a second derivative
     is that of what was recorded, and does not call ``function`` again. Arguments that are no torch tensors
-    are handed over as they are, and get no gradient. Torch tensors that the function reads from its surroundings
-    are inputs, too, where torch differentiates them.
+    are handed over as they are, and get no gradient. Torch tensors that the function reads from its
+    surroundings are inputs, too, where torch differentiates them.
 
-    The transforms of `torch.func`, forward mode, ``torch.compile(fullgraph=True)`` and `torch.export` take it;
-    there a derivative runs the function again.
+    The transforms of `torch.func`, forward mode, ``torch.compile(fullgraph=True)`` and `torch.export` take
+    it; there a derivative runs the function again.
 
     Raises
     ------
     ArgumentTypeError : for tensors that are not on the CPU, and where a result is a masked tensor.
-    ArgumentError : in a compiled or exported program, where the shape of a result is not known without entries.
-    GradientError : where a result depends on a tensor of Iverson's that tracks gradients and is no argument, and
+    ArgumentError : in a compiled or exported program, where the shape of a result is not known without
+        entries.
+    GradientError : where a result depends on a tensor of Iverson's that tracks gradients and is no
+        argument, and
         where a compiled function reads a tensor that torch differentiates and that is no argument.
     RuntimeError : from torch, where a tensor was changed in place between the call and ``backward``.
 
@@ -275,7 +277,7 @@ def wrap(function: Callable[..., Tree], /, *, sparse_grads: bool = False) -> Cal
             tensors = wrapped.arrays
             step = TracedStep(wrapped.flat, tuple(map(_aval, tensors)), _ENTRIES_REMEDY)
             if _is_functionalized():  # for which torch has no rule of a `torch.autograd.Function`
-                return _operator(tensors, _number(step))
+                return list(_operator(tensors, _number(step)))
             record = None if _is_transformed(tensors) else _record_of(wrapped, recording)
             results: Sequence[torch.Tensor] = _Step.apply(_Run(step, record, sparse_grads), *tensors)
             return results
@@ -390,7 +392,9 @@ class _Run:
     def pulled(
         self, cotangents: Sequence[iv.Tensor], of: Sequence[int], at: Sequence[int], create_graph: bool
     ) -> list[iv.Tensor | None]:
-        """Gradients of the leaves ``at``, from cotangents of the results ``of``; None for one that is zero."""
+        """Gradients of the leaves ``at``, from cotangents of the results ``of``; None for one that is
+        zero.
+        """
         if not of or not at:
             return [None] * len(at)
         outputs, inputs = [self.results[k] for k in of], [self.leaves[k] for k in at]
@@ -483,8 +487,8 @@ class _Step(torch.autograd.Function):
 def _further(run: _Run, tensors: Sequence[Any]) -> Sequence[torch.Tensor]:
     """Results of a derivative's step, through which torch's graph goes on.
 
-    Cotangents of ``is_grads_batched`` are batches for each operation of torch's, unlike those of `torch.vmap`:
-    they are opened here.
+    Cotangents of ``is_grads_batched`` are batches for each operation of torch's, unlike those of
+    `torch.vmap`: they are opened here.
     """
     if not any(map(_is_batch, tensors)):
         results: Sequence[torch.Tensor] = _Step.apply(run, *tensors)

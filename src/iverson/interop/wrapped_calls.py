@@ -1,7 +1,7 @@
 """Calls of wrapped functions: which arrays of the host library go in, and what comes out.
 
-Arrays that a function reads from its surroundings are inputs, too: it is run until it reads one, and run again
-with that among its inputs. Derivatives, batches and traces of the host then reach it as they reach an
+Arrays that a function reads from its surroundings are inputs, too: it is run until it reads one, and run
+again with that among its inputs. Derivatives, batches and traces of the host then reach it as they reach an
 argument.
 """
 
@@ -71,9 +71,9 @@ class WrappedCall:
     def flat(self, *tensors: iv.Tensor) -> list[iv.Tensor]:
         """Tensors of the result, for one tensor for each of `arrays`.
 
-        Raises GradientError for an array from outside that can't become an input: in a trace of a function that
-        `jit` keeps, whose graph would hold the entries of this call, where the call is `closed`, and for one that
-        the function computes by functions of the host.
+        Raises GradientError for an array from outside that can't become an input: in a trace of a function
+        that `jit` keeps, whose graph would hold the entries of this call, where the call is `closed`, and
+        for one that the function computes by functions of the host.
         """
         return [returned(x) for x in self.outputs(tensors) if self.is_result(x)]
 
@@ -101,7 +101,7 @@ class WrappedCall:
                 raise GradientError(
                     "wrap",
                     "function",
-                    got="an array that the host library differentiates, maps or traces, and that is no argument",
+                    got="an array that the host differentiates, maps or traces, and that is no argument",
                     expected="a function of its arguments: no gradient would reach that array",
                     remedy="pass it as an argument",
                 )

@@ -57,8 +57,8 @@ from iverson.kernels.deferred_patterns import (
     stacked,
 )
 from iverson.layouts import support_of
-from iverson.transforms.batching import control_batches  # noqa: F401  (the rules of `vmap`)
 from iverson.transforms import disabled_compilation
+from iverson.transforms.batching import control_batches  # noqa: F401  (the rules of `vmap`)
 from iverson.transforms.disabled_compilation import as_python, is_disabled
 from iverson.transforms.pytree_tracing import TracedFunction
 from iverson.transforms.trees import Function, P, R, Tree, as_named, flatten, opened, tensors, unflatten

@@ -111,11 +111,10 @@ def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
         return operand
     if isinstance(x, np.ndarray):
         return make(plain(x, operation, argument))
+    if (tensor := foreign(x)) is not None:
+        return make(tensor)
     if isinstance(x, (np.generic, *SCALARS)):
         return make(x)
-    if (tensor := foreign(x)) is not None:
-        operand = tensor
-        return operand
     raise ArgumentTypeError(
         operation,
         argument,
