@@ -88,14 +88,13 @@ class WrappedCall:
         def tensor_of(value: object) -> iv.Tensor | None:
             if not isinstance(value, self.captured):
                 return None
-            for array, tensor in zip(self.arrays[count:], tensors[count:], strict=True):
-                if array is value:
-                    read.add(id(array))
-                    return tensor
-            constant = self.constant(value)
-            if constant is not None:
+            known = next((k for k, array in enumerate(self.arrays[count:]) if array is value), None)
+            if known is None and (constant := self.constant(value)) is not None:
                 return constant
             in_trace = any(isinstance(level, Trace) for level in levels()[depth:])
+            if known is not None and not in_trace:
+                read.add(known)
+                return tensors[count + known]
             # A run that does not read what the last one read computes it, with functions of the host.
             if self.closed or in_trace or len(read) < len(self.arrays) - count:
                 raise GradientError(
