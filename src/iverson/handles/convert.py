@@ -69,11 +69,11 @@ def asarray(
     """
     check_choice(device, (None, "cpu"), "asarray", "device")
     target = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
-    if not isinstance(obj, Handle) and (tensor := foreign(obj)) is not None:
-        obj = tensor
+    of_host = None if isinstance(obj, Handle) else foreign(obj)
+    obj = obj if of_host is None else of_host
     if isinstance(obj, Handle):
         return _from_handle(obj, target, copy, requires_grad)
-    if isinstance(obj, (list, tuple)) and _holds_tracked(obj):
+    if isinstance(obj, (list, tuple)) and (of_host is not None or _holds_tracked(obj)):
         if copy is False:
             raise ArgumentError("asarray", "copy", got="False", expected="True or None: a sequence is copied")
         return _from_handle(_stacked(obj, dtypes.result_type(*leaves(obj))), target, None, requires_grad)
