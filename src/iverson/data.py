@@ -28,6 +28,13 @@ class Batches:
     """Minibatches of a tree of arrays, which `batches` makes: each pass over them shuffles anew.
 
     ``len`` is the number of batches of a pass.
+
+    >>> import iverson as iv
+    >>> batches = iv.data.batches(iv.arange(5), 2)
+    >>> len(batches)
+    3
+    >>> [batch.tolist() for batch in batches]
+    [[0, 1], [2, 3], [4]]
     """
 
     def __init__(

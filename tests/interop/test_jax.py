@@ -90,7 +90,7 @@ def test_what_jax_makes_of_a_function_is_what_it_makes_of_its_own(
     bridge: Any, use: str, mode: str, function: Any
 ) -> None:
     given = USES[use][0]
-    own = given(jax, bridge.wrap(function(iv), mode=mode))
+    own = given(jax, bridge.wrap(function(iv)))
     jax.tree.map(np.testing.assert_allclose, own, given(jax, function(jax.numpy)))
 
 
@@ -115,7 +115,7 @@ def test_trees_go_in_and_out_and_integers_have_no_derivative(bridge: Any) -> Non
     assert int(out["n"]) == 1
     grads = jax.grad(lambda p: f(p, rows, 3.0)["y"].sum())({"w": w})
     assert grads["w"].tolist() == [0.0, 0.0, 6.0]
-    along = bridge.wrap(function, mode="forward")
+    along = bridge.wrap(function)
     assert jax.jvp(lambda w: along({"w": w}, rows, 3.0)["y"], (w,), (w,))[1].tolist() == [6.0, 6.0]
 
 
@@ -165,6 +165,32 @@ def test_a_tracked_tensor_that_is_no_argument_is_an_error(bridge: Any) -> None:
         told(x)
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda bridge, x, w: x * bridge.from_jax(w),
+        lambda bridge, x, w: iv.asarray(w) * x,
+        lambda bridge, x, w: x * w,
+        lambda bridge, x, w: w * x,
+        lambda bridge, x, w: iv.multiply(x, w),
+        lambda bridge, x, w: x * iv.asarray([w])[0],
+    ],
+)
+def test_an_array_of_jaxs_that_a_wrapped_function_closes_over_is_an_input(bridge: Any, read: Any) -> None:
+    row, w = jax.numpy.asarray([1.0, 2.0]), jax.numpy.asarray([3.0, 5.0])
+    loss = lambda w: bridge.wrap(lambda x: iv.sum(read(bridge, x, w) ** 2))(row)
+    assert float(loss(w)) == float(jax.jit(loss)(w))
+    gradient = jax.grad(loss)(w)
+    h = 1e-6
+    for k in range(2):
+        step = np.eye(2)[k] * h
+        np.testing.assert_allclose(gradient[k], (loss(w + step) - loss(w - step)) / (2 * h), rtol=1e-6)
+    with pytest.raises(GradientError, match="pass it as an argument"):
+        jax.grad(lambda w: bridge.wrap(lambda x: iv.sum(x * w[0] * w[1]))(row))(w)
+    with pytest.raises(Exception, match="pass it as an argument"):
+        jax.grad(lambda w: bridge.wrap(iv.jit(lambda x: iv.sum(x * iv.asarray(w))))(row))(w)
+
+
 def test_dtypes_are_jaxs(bridge: Any) -> None:
     with jax.enable_x64(False):
         out = bridge.wrap(lambda x: iv.astype(x, "float64") + 1)(np.ones(2, np.float32))
@@ -199,8 +225,6 @@ def test_what_can_not_be_handed_over_is_an_error(bridge: Any) -> None:
         jax.jit(bridge.from_jax)(x)
     with pytest.raises(DTypeError, match="float8"):
         bridge.from_jax(jax.numpy.ones(2, "float8_e5m2"))
-    with pytest.raises(ArgumentError, match="mode"):
-        bridge.wrap(iv.sin, mode="both")
     batched = jax.experimental.sparse.BCOO.fromdense(jax.numpy.ones((2, 2)), n_batch=1)
     with pytest.raises(ArgumentTypeError, match="batch axes"):
         bridge.from_jax(batched)

@@ -21,6 +21,7 @@ from iverson.interop.torch import from_torch, to_torch, wrap
 pytestmark = [
     pytest.mark.peers,
     pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta"),
+    pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated"),  # which forward mode calls
 ]
 
 LAYOUTS = {
@@ -278,15 +279,30 @@ def test_sparse_arguments_differentiate_as_torchs(layout: str) -> None:
         torch.testing.assert_close(a.to_dense(), b)
 
 
-def test_rows_of_an_embedding_are_a_sparse_gradient_where_asked() -> None:
+LOOK_UPS: dict[str, Any] = {
+    "embedding": lambda table, rows: iv.embedding(rows, table),
+    "take": lambda table, rows: iv.take(table, rows, axis=0),
+    "index": lambda table, rows: table[rows],
+    "row": lambda table, rows: table[3],
+    "slice": lambda table, rows: table[1:3],
+}
+
+
+@pytest.mark.parametrize("look_up", LOOK_UPS)
+def test_rows_are_a_sparse_gradient_where_asked(look_up: str) -> None:
     rows, table = torch.tensor([1, 3, 3]), _double(5, 2).requires_grad_()
-    look_up = lambda table, rows: iv.embedding(rows, table)
-    expected = torch.autograd.grad(table[rows].square().sum(), table)[0]
+    reads = {"row": lambda: table[3], "slice": lambda: table[1:3]}.get(look_up, lambda: table[rows])
+    expected = torch.autograd.grad(reads().square().sum(), table)[0]
     for sparse in (False, True):
-        out = wrap(look_up, sparse_grads=sparse)(table, rows)
+        out = wrap(LOOK_UPS[look_up], sparse_grads=sparse)(table, rows)
         found = torch.autograd.grad(out.square().sum(), table)[0]
         assert found.is_sparse is sparse
         torch.testing.assert_close(found.to_dense(), expected)
+    parameter = table.detach().clone().requires_grad_()
+    wrap(LOOK_UPS[look_up], sparse_grads=True)(parameter, rows).square().sum().backward()
+    optimizer = torch.optim.SparseAdam([parameter], lr=0.1)
+    optimizer.step()
+    assert (parameter.detach() == table.detach()).all(1).tolist() == (expected == 0).all(1).tolist()
 
 
 # --- a model ----------------------------------------------------------------------
@@ -380,10 +396,38 @@ def test_what_can_not_be_handed_over_is_an_error() -> None:
         wrap(lambda x: iv.masked_tensor(x, x > 0))(torch.ones(2))
 
 
-def test_a_tensor_of_torchs_that_a_wrapped_function_closes_over_is_an_error() -> None:
-    w = torch.ones(2, requires_grad=True)
-    x = torch.ones(2, requires_grad=True)
-    with pytest.raises(GradientError, match="as an argument"):
-        bridge.wrap(lambda x: x * bridge.from_torch(w))(x)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, w: x * bridge.from_torch(w),
+        lambda x, w: iv.asarray(w) * x,
+        lambda x, w: x * w,
+        lambda x, w: w * x,
+        lambda x, w: iv.multiply(x, w) + 0.0,
+        lambda x, w: x * iv.asarray([w])[0],
+        lambda x, w: iv.vmap(lambda x, k: x * iv.asarray(w)[k])(x, iv.arange(2)),
+    ],
+)
+def test_a_tensor_of_torchs_that_a_wrapped_function_closes_over_is_an_input(read: Any) -> None:
+    w, x = _double(2).requires_grad_(), _double(2, seed=1).requires_grad_()
+    out = wrap(lambda x: read(x, w))(x)
+    torch.testing.assert_close(out, x * w)
+    torch.testing.assert_close(torch.autograd.grad(out.sum(), (w, x)), (x, w))
+    found = torch.func.grad(lambda w: wrap(lambda x: read(x, w))(x).sum())(w.detach())
+    torch.testing.assert_close(found, x.detach())
     with torch.no_grad():
-        assert bridge.wrap(lambda x: x * bridge.from_torch(w))(x).tolist() == [1.0, 1.0]
+        torch.testing.assert_close(wrap(lambda x: read(x, w))(x), x * w)
+
+
+def test_a_tensor_of_torchs_that_a_compiled_function_closes_over_is_an_error() -> None:
+    w, x = _double(2).requires_grad_(), _double(2, seed=1)
+    with pytest.raises(GradientError, match="pass it as an argument"):
+        wrap(iv.jit(lambda x: x * iv.asarray(w)))(x)
+    with pytest.raises(GradientError, match="pass it as an argument"):
+        wrap(lambda x: x * w[0] * w[1])(x)
+    with pytest.raises(Exception, match="nonstrict_trace") as refusal:
+        torch.compile(wrap(lambda x: x * iv.asarray(w)), backend="aot_eager", fullgraph=True)(x)
+    error: BaseException | None = refusal.value
+    while error is not None and not isinstance(error, GradientError):
+        error = error.__cause__ or error.__context__
+    assert error is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import re
 from collections.abc import Iterator
@@ -50,14 +51,16 @@ _UNNAMED = {"self", "cls", "args", "kwargs"}
 
 def public() -> Iterator[tuple[str, Any]]:
     """By full names: each object once, where it is found first."""
-    seen = set()
+    seen: dict[
+        int, Any
+    ] = {}  # with the objects: some are made when they are asked for, and an id is used again
     for space in SPACES:
         names = getattr(space, "__all__", None) or [n for n in dir(space) if n[0] != "_"]
         for name in names:
             x = getattr(space, name)
             ours = callable(x) and (getattr(x, "__module__", None) or "").startswith("iverson")
             if ours and id(x) not in seen and not inspect.ismodule(x):
-                seen.add(id(x))
+                seen[id(x)] = x
                 yield f"{space.__name__}.{name}", x
 
 
@@ -98,3 +101,19 @@ def docstring_is_what_the_signature_says(named: tuple[str, Any]) -> None:
     parameters = [n for n in inspect.signature(x).parameters if n not in _UNNAMED]
     names = [n for n in described(found["Parameters"]) if n not in _UNNAMED]
     assert names == parameters
+
+
+def test_all_that_is_public_shows_an_example() -> None:
+    assert not [name for name, x in public() if ">>>" not in (inspect.getdoc(x) or "")]
+
+
+def test_examples_of_functions_made_from_the_table_run() -> None:
+    """Those that stand in a file are found by ``pytest --doctest-modules``."""
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for name in te.F.__dir__():
+        x = getattr(te, name, None)
+        if x is not None and x.__module__ == "iverson.te.ir.scalar_namespace":
+            for example in doctest.DocTestFinder(recurse=False).find(x, name, globs={}):
+                runner.run(example)
+    assert runner.summarize().failed == 0
+    assert runner.tries > 400

@@ -309,7 +309,16 @@ def _accumulate(node: Node, index: int, ct: Handle) -> None:
 
 
 class HookHandle:
-    """Handle of a registered hook, from ``register_hook``: ``remove()`` takes the hook away again."""
+    """Handle of a registered hook, from ``register_hook``: ``remove()`` takes the hook away again.
+
+    >>> import iverson as iv
+    >>> x = iv.asarray(2.0, requires_grad=True)
+    >>> handle = iv.autograd.register_hook(x, lambda g: 10 * g)
+    >>> handle.remove()
+    >>> (x * x).backward()
+    >>> x.grad
+    iverson.Tensor(4.)
+    """
 
     __slots__ = ("_hooks", "_number")
 
@@ -327,6 +336,13 @@ def register_hook(x: X, hook: Callable[[X], X | None]) -> HookHandle:
     """Call ``hook(gradient)`` whenever x's gradient is computed; what it returns (if not None) replaces it.
 
     Raises GradientError if x does not require grad.
+
+    >>> import iverson as iv
+    >>> x = iv.asarray(2.0, requires_grad=True)
+    >>> handle = iv.autograd.register_hook(x, lambda g: 10 * g)
+    >>> (x * x).backward()
+    >>> x.grad
+    iverson.Tensor(40.)
     """
     _handles((x,), "register_hook", "x")
     if isinstance(x, Wrapper):

@@ -139,3 +139,17 @@ class Found:
         for piece in self.pieces:
             costs[piece.reason] = costs.get(piece.reason, Cost()) + piece.cost
         return {reason: costs[reason] for reason in (*REASONS, *costs) if reason in costs}
+
+    def by_line(self) -> dict[Line | None, tuple[Cost, Cost]]:
+        """Work done and work avoided by line of the user's source, in the order in which they run.
+
+        None stands for what no line of the user's asked for.
+        """
+        totals: dict[Line | None, tuple[Cost, Cost]] = {}
+        for line, done, avoided in (
+            *((s.line, s.done, Cost()) for s in self.steps),
+            *((p.line, Cost(), p.cost) for p in self.pieces),
+        ):
+            before = totals.get(line, (Cost(), Cost()))
+            totals[line] = before[0] + done, before[1] + avoided
+        return totals

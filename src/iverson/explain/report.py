@@ -28,6 +28,11 @@ class Report:
     ----------
     done : the work done (`iverson.core.counting.cost.Cost`: products, multiply_adds, entries, bytes).
     avoided : the work avoided, by reason.
+
+    >>> import iverson as iv
+    >>> report = iv.explain.report(lambda x: iv.sin(x[:2]).sum())(iv.ones(4))
+    >>> report.done.entries
+    4
     """
 
     def __init__(self, account: Found) -> None:

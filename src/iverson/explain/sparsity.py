@@ -27,6 +27,12 @@ class Sparsity:
     pushforwards, pullbacks : how many passes `iverson.jacobian` makes.
     lost : the calls at which zeros were lost, as text: their results may depend on everything, though their
         operands do not.
+
+    >>> import iverson as iv
+    >>> sparsity = iv.explain.sparsity(lambda x: x[1:] * x[:-1])(iv.ones(3))
+    >>> sparsity.pattern.toarray().astype(int)
+    array([[1, 1, 0],
+           [0, 1, 1]])
     """
 
     def __init__(self, pattern: Matrix, pushforwards: int, pullbacks: int, lost: tuple[str, ...]) -> None:

@@ -21,6 +21,7 @@ def as_text(account: Found) -> str:
     avoided = account.avoided()
     lines.append(f"{'avoided':<14}{_numbers(sum(avoided.values(), Cost()))}")
     lines += [f"  {reason:<12}{_numbers(cost)}" for reason, cost in avoided.items()]
+    lines += _lines(account)
     lines += ["", "steps"]
     lines += _steps(account.steps)
     if pieces := _pieces(account.pieces):
@@ -32,6 +33,26 @@ def as_text(account: Found) -> str:
         lines += ["", "programs called" if has_programs else f"program: {_counted(len(top_steps), 'step')}"]
         lines += [f"  {'  ' * step.depth}{step.kind:<8} {step.what}" for step in account.program]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _lines(account: Found) -> list[str]:
+    """Table of the work by line of the user's source; empty if no line is known or all work is of one."""
+    totals = account.by_line()
+    if len(totals) < 2:
+        return []
+    width = max(len(line.address) if line else len("elsewhere") for line in totals)
+    rows = [
+        ("elsewhere", "", *costs) if line is None else (line.address, line.text.strip(), *costs)
+        for line, costs in totals.items()
+    ]
+    return [
+        "",
+        f"{'lines':<{width + 2}}{_HEAD}",
+        *(
+            f"  {address:<{width}}{_numbers(done)}{f'  avoided {brief(avoided)}' if avoided else ''}  {text}"
+            for address, text, done, avoided in rows
+        ),
+    ]
 
 
 def brief(cost: Cost) -> str:

@@ -308,6 +308,11 @@ def select(condition: ExprLike, then: ExprLike, other: ExprLike) -> Expr:
     before -> after: ``select(true, a, b) -> a``; ``select(c, a, a) -> a``;
     ``select(c, select(d, a, 0), 0) -> select(c & d, a, 0)``, but only if d reads no memory, so that it may be
     evaluated where c does not hold.
+
+    >>> from iverson import asarray, te
+    >>> f = te.op(lambda x: te.compute(x.shape, lambda i: te.select(i > 0, x[i], 0.)))
+    >>> f(asarray([1., 3., 2.]))
+    iverson.Tensor([0., 3., 2.])
     """
     c, a, b = (as_expr(e, "te.select") for e in (condition, then, other))
     c = cast(c, dtypes.bool)

@@ -166,6 +166,11 @@ class Expr(metaclass=_Interning):
     ``a == b`` is an expression too; as a Python truth value it says whether the operands are the same
     expression, and is an error where one is a number, unless an extent is compared with it. ``weak``
     expressions (numbers, indices) take the dtype of what they meet.
+
+    >>> from iverson import te
+    >>> x = te.placeholder((3,), name="x")
+    >>> x[0] * 2.0 + te.sin(x[1])
+    x[0] * 2.0 + sin(x[1])
     """
 
     __slots__ = ("__weakref__", "form")

@@ -28,6 +28,7 @@ from iverson.core.errors import (
     way_in,
 )
 from iverson.core.inputs.arrays import plain
+from iverson.core.inputs.foreign_arrays import foreign
 from iverson.core.op import Op
 from iverson.core.python.caller import is_assignment, warn
 from iverson.core.python.foreign_names import remedy
@@ -118,7 +119,8 @@ def _operand(other: Other, operation: str) -> Any:
     if not isinstance(other, np.ndarray | np.generic):
         if type(other).__module__.startswith("scipy.sparse."):  # a sparse tensor in all but name
             return _sparse_operand(other, operation)
-        return NotImplemented
+        tensor = foreign(other)
+        return NotImplemented if tensor is None else tensor
     if other.dtype.char not in _CHARS and not dtypes.is_known(other.dtype):
         raise DTypeError(
             operation,

@@ -14,6 +14,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, Iv
 from iverson.core.float_warnings import at_user_line, is_of_user
 from iverson.core.inputs.arguments import checked
 from iverson.core.inputs.arrays import plain
+from iverson.core.inputs.foreign_arrays import foreign
 from iverson.core.inputs.missing_entries import check_none_missing, is_missing
 from iverson.core.protocols import DType
 from iverson.core.shapes import check_choice
@@ -68,9 +69,11 @@ def asarray(
     """
     check_choice(device, (None, "cpu"), "asarray", "device")
     target = None if dtype is None else dtypes.as_dtype(dtype, "asarray")
+    of_host = None if isinstance(obj, Handle) else foreign(obj)
+    obj = obj if of_host is None else of_host
     if isinstance(obj, Handle):
         return _from_handle(obj, target, copy, requires_grad)
-    if isinstance(obj, (list, tuple)) and _holds_tracked(obj):
+    if isinstance(obj, (list, tuple)) and (of_host is not None or _holds_tracked(obj)):
         if copy is False:
             raise ArgumentError("asarray", "copy", got="False", expected="True or None: a sequence is copied")
         return _from_handle(_stacked(obj, dtypes.result_type(*leaves(obj))), target, None, requires_grad)

@@ -57,6 +57,14 @@ class Tensor(Handle, Array, TensorMethods):
     Operators in place and assignment make the handle stand for the result. A leaf that tracks gradients would
     lose its ``.grad`` so: there they raise GradientError, unless inside `iverson.autograd.no_grad`, where it
     stays the leaf it was.
+
+    >>> import iverson as iv
+    >>> x = iv.asarray([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    iverson.Tensor([2., 4.])
+    >>> x[:, None].shape, x.layout
+    ((2, 1), 'strided')
     """
 
     __slots__ = ()

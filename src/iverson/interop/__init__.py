@@ -4,6 +4,8 @@ Import rule: any package but `cli`; of the modules and sub-packages below, each 
 before it.
 
 - `array_checks`: checks of arrays that leave or come in.
+- `derivative_steps`: functions, their derivatives, transposes and batches, as steps of another library.
+- `wrapped_calls`: calls of wrapped functions, and what they read from outside.
 - `torch`: PyTorch, in both directions.
 - `jax`: JAX, in both directions.
 - `binsparse`: files in the Binsparse format.

@@ -1,8 +1,9 @@
 """JAX: arrays both ways, and any function of Iverson's as a step of a program that JAX traces.
 
-`wrap` gives a function of JAX arrays that runs Iverson's on the host (`jax.pure_callback`), under ``jit``,
-``vmap`` and derivatives of any order. Which derivatives JAX asks for, and which cotangents or tangents are
-zero for it, is known on both sides: what is not asked for is not computed.
+`wrap` gives a function of JAX arrays that runs Iverson's on the host, by a primitive of JAX's: it has rules
+for derivatives in both modes, transposes and batches, whose results are calls of the same primitive
+(`derivative_steps`). So all of JAX's transforms apply, in any order. Which derivatives JAX asks for, and
+which cotangents or tangents are zero for it, is known on both sides: what is not asked for is not computed.
 
 >>> import jax, iverson as iv
 >>> from iverson.interop.jax import wrap
@@ -14,37 +15,40 @@ Array([0., 0.], dtype=float32)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial, update_wrapper
+from math import factorial
+from typing import Any
 
 import numpy as np
 
 import iverson as iv
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Handle, is_tracked
-from iverson.core.errors import ArgumentError, ArgumentTypeError, GraphError, described
+from iverson.core.dispatch import is_tracked
+from iverson.core.errors import ArgumentError, ArgumentTypeError, described
+from iverson.core.inputs.foreign_arrays import foreign
 from iverson.core.protocols import DType, NDArray
-from iverson.core.shapes import check_choice
-from iverson.graph.tracing.trace import trace_flat
-from iverson.interop.array_checks import closed_over, leaving, returned, supported
+from iverson.interop.array_checks import closed_over, leaving, supported
+from iverson.interop.derivative_steps import (
+    AnyStep,
+    Mapped,
+    Step,
+    differentiable,
+    pushforward,
+    traced_results,
+    transpose,
+)
 from iverson.interop.messages import Tree
+from iverson.interop.wrapped_calls import WrappedCall
 from iverson.transforms.trees import flatten, unflatten
-
-if TYPE_CHECKING:
-    from jax.custom_derivatives import CustomVJPPrimal
 
 try:
     import jax
-    from jax.custom_derivatives import SymbolicZero
+    from jax.experimental import jet
     from jax.experimental.sparse import BCOO
+    from jax.extend.core import Primitive
+    from jax.interpreters import ad, batching, mlir
 except ImportError as error:
     raise ImportError("iverson.interop.jax needs JAX: pip install jax") from error
-
-if TYPE_CHECKING:
-    #: What is kept between a function and its pullback: arguments, and which of them are differentiated.
-    Residuals: TypeAlias = tuple[tuple[jax.Array, ...], "_Which"]
-
-Flat = Callable[..., list[iv.Tensor]]
 
 
 def from_jax(x: jax.Array | BCOO, /, *, requires_grad: bool = False) -> iv.Tensor:
@@ -56,6 +60,8 @@ def from_jax(x: jax.Array | BCOO, /, *, requires_grad: bool = False) -> iv.Tenso
     >>> from_jax(jax.numpy.asarray([1.0, 2.0]))
     iverson.Tensor([1., 2.], dtype=float32)
     """
+    if (tensor := foreign(x)) is not None:
+        return iv.asarray(tensor, requires_grad=requires_grad)
     if isinstance(x, BCOO):
         if x.n_batch:
             raise ArgumentTypeError(
@@ -88,85 +94,73 @@ def _array(x: jax.Array | NDArray, operation: str) -> NDArray:
     return supported(np.asarray(x), x.dtype, operation)
 
 
-def wrap(
-    function: Callable[..., Tree], /, *, mode: str = "reverse", result: Tree | None = None
-) -> Callable[..., Any]:
+def wrap(function: Callable[..., Tree], /, *, result: Tree | None = None) -> Callable[..., Any]:
     """A function of Iverson's tensors as a function of JAX arrays.
 
     Parameters
     ----------
     function : takes and returns pytrees of tensors, and has no other effect: JAX may call it as often as it
         likes. Of values, it is known only when it is called.
-    mode : "reverse" for a function with a pullback (``jax.grad``, ``jax.vjp``, ``jax.jacrev``), "forward" for
-        one with a pushforward (``jax.jvp``, ``jax.jacfwd``), of any order. JAX takes one of the two.
     result : a pytree of `jax.ShapeDtypeStruct` like what the function returns. By default the function is
         traced to find it; one whose Python code reads entries (``if x > 0``) can't be.
 
     Returns
     -------
     A function of the same arguments, in which JAX arrays (and NumPy's) stand for Iverson's tensors. All else
-    in the arguments is handed over as it is. ``jax.vmap`` maps it by `iverson.vmap`. A pullback runs the
-    function again: JAX keeps arrays between the two, and not what was recorded.
+    in the arguments is handed over as it is. JAX's transforms apply in any order: ``jit``, ``grad``, ``jvp``,
+    ``vjp``, ``linearize``, ``jacfwd``, ``jacrev``, ``hessian``, ``vmap``, ``checkpoint``, loops. A pullback
+    runs the function again: JAX keeps arrays between the two, and not what was recorded. JAX arrays that the
+    function reads from its surroundings are inputs, too, where JAX differentiates, maps or traces them.
 
     Raises
     ------
-    GradientError : where a result depends on a tensor that tracks gradients and is no argument.
+    GradientError : where a result depends on a tensor that tracks gradients and is no argument, and where a
+        function that `iverson.jit` compiled, or one with ``result``, reads an array that JAX differentiates,
+        maps or traces and that is no argument.
     ArgumentError : where the shape of the result is not known without entries, or is not that of ``result``.
 
-    >>> dot = wrap(lambda a, b: (a * b).sum(), mode="forward")
+    >>> dot = wrap(lambda a, b: (a * b).sum())
     >>> jax.jvp(dot, (jax.numpy.ones(3), jax.numpy.ones(3)), (jax.numpy.ones(3), jax.numpy.zeros(3)))[1]
     Array(3., dtype=float32)
+    >>> jax.hessian(dot, (0, 1))(jax.numpy.ones(1), jax.numpy.ones(1))[0][1]
+    Array([[1.]], dtype=float32)
     """
-    check_choice(mode, ("reverse", "forward"), "wrap", "mode")
-    differentiable = _with_pullback if mode == "reverse" else _with_pushforward
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = flatten((args, kwargs))
-        at = [k for k, leaf in enumerate(leaves) if isinstance(leaf, jax.Array | np.ndarray)]
-        arrays = [leaves[k] for k in at]
-        forms: list[Any] = []
-
-        def flat(*tensors: iv.Tensor) -> list[iv.Tensor]:
-            arguments = list(leaves)
-            for k, x in zip(at, tensors, strict=True):
-                arguments[k] = x
-            of_args, of_kwargs = unflatten(structure, arguments)
-            outputs, form = flatten(function(*of_args, **of_kwargs))
-            forms[:] = [form]
-            return [returned(x) for x in outputs]
-
-        avals, form = (_traced(flat, arrays), None) if result is None else flatten(result)
-        results = differentiable(flat, tuple(avals))(*arrays)
-        return unflatten(forms[0] if form is None else form, results)
+        wrapped = WrappedCall(
+            function,
+            args,
+            kwargs,
+            kinds=(jax.Array, np.ndarray),
+            captured=jax.Array,
+            constant=_constant,
+            is_result=lambda x: True,
+        )
+        form = None
+        if result is None:
+            avals = wrapped.complete(
+                lambda: traced_results(wrapped.flat, tuple(map(_aval, wrapped.arrays)), _RESULT_REMEDY)
+            )
+            avals = tuple(Aval(a.shape, _narrowed(a.dtype)) for a in avals)
+        else:
+            shapes, form = flatten(result)
+            avals = tuple(map(_aval, shapes))
+        wrapped.closed = True
+        results = _bound(Step(wrapped.flat, tuple(map(_aval, wrapped.arrays)), avals), wrapped.arrays)
+        return wrapped.rebuilt(results) if form is None else unflatten(form, results)
 
     return update_wrapper(call, function)
 
 
-def _traced(flat: Flat, arrays: Sequence[jax.Array | NDArray]) -> list[jax.ShapeDtypeStruct]:
-    """Shapes and dtypes of the function's results, found by a trace; raises ArgumentError if it reads
-    entries.
+_RESULT_REMEDY = "pass result=, a pytree of jax.ShapeDtypeStruct like what it returns"
 
-    flat : the function, with arguments and results as lists of tensors.
-    """
 
-    def outputs(*tensors: iv.Tensor) -> tuple[list[Handle], list[jax.ShapeDtypeStruct]]:
-        results: list[Handle] = list(flat(*tensors))
-        return results, [jax.ShapeDtypeStruct(x.shape, _narrowed(x.dtype)) for x in results]
+def _aval(x: jax.Array | NDArray | jax.ShapeDtypeStruct) -> Aval:
+    return Aval(np.shape(x), np.dtype(x.dtype))
 
-    try:
-        avals = [Aval(x.shape, np.dtype(x.dtype)) for x in arrays]
-        _, captured, specs = trace_flat(outputs, avals, "wrap")
-    except GraphError as error:
-        raise ArgumentError(
-            "wrap",
-            "result",
-            got="None for a function that reads entries",
-            expected="the shapes and dtypes of what it returns, a pytree of jax.ShapeDtypeStruct",
-            remedy=str(error),
-        ) from error
-    if captured:
-        raise closed_over()
-    return list(specs)
+
+def _constant(x: jax.Array) -> iv.Tensor | None:
+    return None if isinstance(x, jax.core.Tracer) else iv.asarray(_array(x, "from_jax"))
 
 
 def _narrowed(dtype: DType) -> DType:
@@ -175,173 +169,118 @@ def _narrowed(dtype: DType) -> DType:
     return narrowed
 
 
-# --- steps of JAX ----------------------------------------------------------------
+# --- the primitive ---------------------------------------------------------------
+
+#: Runs its parameter ``step`` on the host.
+_primitive = Primitive("iverson")
+_primitive.multiple_results = True
 
 
-def _called(
-    flat: Flat, avals: Sequence[jax.ShapeDtypeStruct], arrays: Sequence[jax.Array | NDArray]
-) -> list[jax.Array]:
-    """JAX arrays that a callback computes: the function is run on the host whenever the JAX program runs.
+def _bound(step: AnyStep, operands: Sequence[jax.Array | NDArray]) -> list[jax.Array]:
+    arrays: list[jax.Array] = _primitive.bind(*map(jax.numpy.asarray, operands), step=step)
+    return arrays
 
-    avals : shapes and dtypes of the results.
-    """
-    ranks = [np.ndim(x) for x in arrays]
 
-    def on_host(*buffers: jax.Array | NDArray) -> list[NDArray]:
-        operands = list(map(np.asarray, buffers))
-        extra = {x.ndim - rank for x, rank in zip(operands, ranks, strict=True)}
-        outputs = _mapped(flat, extra.pop() if extra else 0)(*map(iv.asarray, operands))
-        if any(map(is_tracked, outputs)):
-            raise closed_over()
-        return [_checked(x.detach().numpy(), aval) for x, aval in zip(outputs, avals, strict=True)]
+def _on_host(step: AnyStep, *operands: jax.Array | NDArray) -> list[NDArray]:
+    """Entries of the results of ``step``; raises ArgumentError unless they have the shapes that it says."""
+    outputs = step.run(*(iv.asarray(np.asarray(x)) for x in operands))
+    if any(map(is_tracked, outputs)):
+        raise closed_over()
+    for x, aval in zip(outputs, step.results, strict=True):
+        if x.shape != aval.shape:
+            raise ArgumentError(
+                "wrap", "result", got=f"shape {x.shape} from the function", expected=f"shape {aval.shape}"
+            )
+    pairs = zip(outputs, step.results, strict=True)
+    return [x.detach().numpy().astype(aval.dtype, copy=False) for x, aval in pairs]
 
-    results: list[Any] = jax.pure_callback(on_host, list(avals), *arrays, vmap_method="expand_dims")
+
+def _called_back(*operands: jax.Array, step: AnyStep) -> list[jax.Array]:
+    shapes = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in step.results]
+    results: list[Any] = jax.pure_callback(partial(_on_host, step), shapes, *operands)
     return results
 
 
-def _mapped(flat: Flat, axes: int) -> Flat:
-    """Function that maps ``flat`` over the first ``axes`` axes of its arguments, by `vmap`.
-
-    An argument that does not vary along such an axis has extent 1 there.
-    """
-    if not axes:
-        return flat
-
-    def over(*tensors: iv.Tensor) -> list[iv.Tensor]:
-        size = max(x.shape[0] for x in tensors)
-        if size == 1:
-            return [iv.expand_dims(x, axis=0) for x in _mapped(flat, axes - 1)(*(x[0] for x in tensors))]
-        in_axes = tuple(0 if x.shape[0] == size else None for x in tensors)
-        slices = [x if axis == 0 else x[0] for x, axis in zip(tensors, in_axes, strict=True)]
-        return list(iv.vmap(_mapped(flat, axes - 1), in_axes=in_axes)(*slices))
-
-    return over
+def _pushed_forward(
+    primals: Sequence[jax.Array], tangents: Sequence[jax.Array | ad.Zero], *, step: AnyStep
+) -> tuple[list[jax.Array], list[jax.Array | ad.Zero]]:
+    """Results of a step and their tangents."""
+    results = _bound(step, primals)
+    pushed: list[jax.Array | ad.Zero] = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
+    floating = differentiable(step.operands)
+    at = [k for k in floating if not isinstance(tangents[k], ad.Zero)]
+    if at and (of := differentiable(step.results)):
+        derivative, count = pushforward(step, at)
+        for k, t in zip(of, _bound(derivative, [*primals[:count], *(tangents[k] for k in at)]), strict=True):
+            pushed[k] = t
+    return results, pushed
 
 
-def _checked(array: NDArray, aval: jax.ShapeDtypeStruct) -> NDArray:
-    if array.shape[array.ndim - len(aval.shape) :] != aval.shape:
+def _transposed(
+    cotangents: Sequence[jax.Array | ad.Zero], *operands: jax.Array | ad.UndefinedPrimal, step: AnyStep
+) -> list[jax.Array | ad.Zero | None]:
+    """Cotangents of the undefined operands. JAX pairs without conjugation, the steps with it."""
+    first = len(operands) - step.linear
+    at = [k for k, x in enumerate(operands) if ad.is_undefined_primal(x)]
+    if not at or at[0] < first:
         raise ArgumentError(
-            "wrap", "result", got=f"shape {array.shape} from the function", expected=f"shape {aval.shape}"
+            "wrap",
+            "function",
+            got="a transpose of the function itself",
+            expected="one of its derivative: JAX doesn't know that the function is linear",
+            remedy="transpose jax.linearize(f, x)[1]",
         )
-    return array.astype(aval.dtype, copy=False)
+    of = [k for k, g in enumerate(cotangents) if not isinstance(g, ad.Zero)]
+    grads: list[jax.Array | ad.Zero | None] = [
+        ad.Zero(x.aval) if ad.is_undefined_primal(x) else None for x in operands
+    ]
+    seeds = [jax.numpy.conj(cotangents[k]) for k in of]
+    pulled = _bound(transpose(step, [k - first for k in at], of), [*operands[:first], *seeds]) if of else []
+    for k, g in zip(at, pulled, strict=False):
+        grads[k] = jax.numpy.conj(g)
+    return grads
 
 
-@jax.tree_util.register_static
-class _Which(tuple[int, ...]):
-    """Positions of the arguments that are differentiated; static data that JAX keeps for the pullback."""
-
-    __slots__ = ()
-
-
-def _with_pullback(flat: Flat, avals: tuple[jax.ShapeDtypeStruct, ...]) -> Callable[..., list[jax.Array]]:
-    """Function of JAX arrays that calls ``flat`` on the host, with a pullback (reverse mode) of any order.
-
-    avals : shapes and dtypes of the results.
-    """
-    step: Any = jax.custom_vjp(lambda *arrays: _called(flat, avals, arrays))
-
-    def forward(*primals: CustomVJPPrimal) -> tuple[list[jax.Array], Residuals]:
-        arrays = tuple(p.value for p in primals)
-        positions = _Which(k for k, p in enumerate(primals) if p.perturbed and _is_floating(p.value))
-        return step(*arrays), (arrays, positions)
-
-    def backward(
-        residuals: Residuals, cotangents: Sequence[jax.Array | SymbolicZero]
-    ) -> tuple[jax.Array | None, ...]:
-        arrays, positions = residuals
-        nonzero = _given(cotangents)
-        if not positions or not nonzero:
-            return (None,) * len(arrays)
-
-        def pulled(*operands: iv.Tensor) -> list[iv.Tensor]:
-            tensors, seeds = operands[: len(arrays)], operands[len(arrays) :]
-
-            def of_variables(*variables: iv.Tensor) -> list[iv.Tensor]:
-                outputs = flat(*_with(tensors, positions, variables))
-                return [outputs[k] for k in nonzero]
-
-            # JAX transposes; a cotangent here is the conjugate of one of JAX's.
-            pulled_back = iv.vjp(of_variables, *(tensors[k] for k in positions))[1]
-            return list(map(_conjugate, pulled_back(list(map(_conjugate, seeds)))))
-
-        of = tuple(jax.ShapeDtypeStruct(arrays[k].shape, arrays[k].dtype) for k in positions)
-        gradients = _with_pullback(pulled, of)(*arrays, *nonzero.values())
-        grads = dict(zip(positions, gradients, strict=True))
-        return tuple(grads.get(k) for k in range(len(arrays)))
-
-    step.defvjp(forward, backward, symbolic_zeros=True)
-    differentiable: Callable[..., list[Any]] = step
-    return differentiable
+def _batched(
+    operands: Sequence[jax.Array], axes: Sequence[int | None], *, step: AnyStep
+) -> tuple[list[jax.Array], list[int]]:
+    """Results of a step for a batch of operands; operands in which it is linear are all of the batch."""
+    size = next(x.shape[n] for x, n in zip(operands, axes, strict=True) if n is not None)
+    first = len(operands) - step.linear
+    in_front = [
+        x if n is None and k < first else batching.bdim_at_front(x, n, size)
+        for k, (x, n) in enumerate(zip(operands, axes, strict=True))
+    ]
+    mapped = Mapped(step, size, tuple(None if n is None and k < first else 0 for k, n in enumerate(axes)))
+    return _bound(mapped, in_front), [0] * len(step.results)
 
 
-def _with_pushforward(flat: Flat, avals: tuple[jax.ShapeDtypeStruct, ...]) -> Callable[..., list[jax.Array]]:
-    """Function of JAX arrays that calls ``flat`` on the host, with a pushforward (forward mode) of any order.
+def _taylor(
+    primals: Sequence[jax.Array], series: Sequence[Sequence[jax.Array]], *, step: AnyStep
+) -> tuple[list[jax.Array], list[list[jax.Array]]]:
+    """Results of a step and their Taylor coefficients along a curve with the coefficients ``series``."""
 
-    avals : shapes and dtypes of the results.
-    """
-    step: Any = jax.custom_jvp(lambda *arrays: _called(flat, avals, arrays))
+    def along(t: jax.Array) -> list[jax.Array]:
+        terms = [[c * t ** (k + 1) for k, c in enumerate(cs)] for cs in series]
+        return _bound(step, [sum(cs, start=x).astype(x.dtype) for x, cs in zip(primals, terms, strict=True)])
 
-    def rule(
-        primals: Sequence[jax.Array], tangents: Sequence[jax.Array | SymbolicZero]
-    ) -> tuple[list[jax.Array], list[jax.Array | NDArray]]:
-        nonzero = _given(tangents)
-        floating = [k for k, aval in enumerate(avals) if _is_floating(aval)]
-        value = step(*primals)  # for itself: in a batch of tangents, it is not of the batch
-        if not nonzero or not floating:
-            return value, list(map(_zero_tangent, avals))
+    def derivative(f: Callable[[jax.Array], list[jax.Array]]) -> Callable[[jax.Array], list[jax.Array]]:
+        return lambda t: list(jax.jvp(f, (t,), (jax.numpy.ones_like(t),))[1])
 
-        def pushed(*operands: iv.Tensor) -> list[iv.Tensor]:
-            tensors, along = operands[: len(primals)], operands[len(primals) :]
-
-            def of_given(*variables: iv.Tensor) -> list[iv.Tensor]:
-                outputs = flat(*_with(tensors, tuple(nonzero), variables))
-                return [outputs[k] for k in floating]
-
-            return list(iv.jvp(of_given, tuple(tensors[k] for k in nonzero), along)[1])
-
-        of = tuple(avals[k] for k in floating)
-        pushed_tangents = dict(
-            zip(floating, _with_pushforward(pushed, of)(*primals, *nonzero.values()), strict=True)
-        )
-        return value, [
-            pushed_tangents[k] if k in pushed_tangents else _zero_tangent(aval)
-            for k, aval in enumerate(avals)
-        ]
-
-    step.defjvp(rule, symbolic_zeros=True)
-    differentiable: Callable[..., list[Any]] = step
-    return differentiable
+    orders: list[Callable[[Any], list[jax.Array]]] = [along]
+    for _ in series[0]:
+        orders.append(derivative(orders[-1]))
+    zero = jax.numpy.zeros(())
+    results, *higher = (f(zero) for f in orders)
+    return results, [[c / factorial(k + 1) for k, c in enumerate(cs)] for cs in zip(*higher, strict=True)]
 
 
-def _conjugate(x: iv.Tensor) -> iv.Tensor:
-    return iv.conj(x) if x.dtype.kind == "c" else x
-
-
-def _given(derivatives: Sequence[jax.Array | SymbolicZero]) -> dict[int, jax.Array]:
-    """Cotangents or tangents by their positions, without those that JAX knows to be zero."""
-    return {
-        k: g
-        for k, g in enumerate(derivatives)
-        if not isinstance(g, SymbolicZero) and g.dtype != jax.dtypes.float0
-    }
-
-
-def _with(
-    tensors: Sequence[iv.Tensor], at: Sequence[int], replacements: Sequence[iv.Tensor]
-) -> list[iv.Tensor]:
-    result = list(tensors)
-    for k, x in zip(at, replacements, strict=True):
-        result[k] = x
-    return result
-
-
-def _is_floating(x: jax.Array | NDArray | jax.ShapeDtypeStruct) -> bool:
-    return bool(jax.numpy.issubdtype(x.dtype, np.inexact))
-
-
-def _zero_tangent(aval: jax.ShapeDtypeStruct) -> NDArray:
-    dtype = aval.dtype if _is_floating(aval) else jax.dtypes.float0
-    return np.zeros(aval.shape, dtype)
-
+_primitive.def_impl(lambda *xs, step: list(map(jax.numpy.asarray, _on_host(step, *xs))))
+_primitive.def_abstract_eval(lambda *xs, step: [jax.core.ShapedArray(a.shape, a.dtype) for a in step.results])
+mlir.register_lowering(_primitive, mlir.lower_fun(_called_back, multiple_results=True))
+ad.primitive_jvps[_primitive] = _pushed_forward
+ad.primitive_transposes[_primitive] = _transposed
+batching.primitive_batchers[_primitive] = _batched
+jet.jet_rules[_primitive] = _taylor
 
 __all__ = ["from_jax", "to_jax", "wrap"]

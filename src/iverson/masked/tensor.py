@@ -61,6 +61,14 @@ class MaskedTensor(Wrapper, Array):
     - ``to_tensor(fill)`` gives a plain Tensor.
 
     With a mask that is the pattern of a sparse layout, work grows with the number of specified entries.
+
+    >>> import iverson as iv
+    >>> x = iv.masked_tensor([1.0, 2.0, 4.0], [True, False, True], requires_grad=True)
+    >>> x.mean()
+    iverson.MaskedTensor(2.5, requires_grad=True)
+    >>> x.mean().backward()
+    >>> x.grad
+    iverson.MaskedTensor([0.5,  --, 0.5])
     """
 
     __slots__ = ("__weakref__", "_inner", "_link", "_mask")

@@ -97,6 +97,14 @@ class Optimizer(ABC):
 
     A step inside `iverson.jit` is a part of the compiled function: each call of that makes it, in place,
     with the ``lr`` of then. Other hyperparameters that change have it traced again.
+
+    >>> import iverson as iv
+    >>> w = iv.asarray([3.0, 4.0], requires_grad=True)
+    >>> optimizer = iv.optim.SGD([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w.tolist()
+    [2.4, 3.2]
     """
 
     def __init_subclass__(cls) -> None:

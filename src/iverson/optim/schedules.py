@@ -33,6 +33,16 @@ class Schedule(ABC):
 
     optimizer : whose groups' rates are set, at once and by each ``step()``. Those that they have when the
         first schedule is made are what all of its schedules start from.
+
+    >>> import iverson as iv
+    >>> class Halving(iv.optim.Schedule):
+    ...     def _rates(self, epoch):
+    ...         return [rate / 2**epoch for rate in self.base_lrs]
+    >>> optimizer = iv.optim.SGD([iv.asarray(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = Halving(optimizer)
+    >>> schedule.step()
+    >>> optimizer.lr
+    0.5
     """
 
     def __init__(self, optimizer: Optimizer) -> None:
@@ -128,7 +138,18 @@ class LambdaLR(_Each):
 
 @final
 class StepLR(_Each):
-    """The rate times ``gamma`` every ``step_size`` epochs."""
+    """The rate times ``gamma`` every ``step_size`` epochs.
+
+    >>> import iverson as iv
+    >>> optimizer = iv.optim.SGD([iv.asarray(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = iv.optim.StepLR(optimizer, step_size=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(round(optimizer.lr, 4))
+    ...     schedule.step()
+    >>> rates
+    [1.0, 1.0, 0.1, 0.1]
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1) -> None:
         self.step_size, self.gamma = self._positive("step_size", step_size), self._real("gamma", gamma)
@@ -140,7 +161,18 @@ class StepLR(_Each):
 
 @final
 class MultiStepLR(_Each):
-    """The rate times ``gamma`` at each of some epochs."""
+    """The rate times ``gamma`` at each of some epochs.
+
+    >>> import iverson as iv
+    >>> optimizer = iv.optim.SGD([iv.asarray(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = iv.optim.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.1)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(round(optimizer.lr, 4))
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.1, 0.1, 0.01]
+    """
 
     def __init__(self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1) -> None:
         epochs = as_sequence(milestones, "MultiStepLR", "milestones")
@@ -154,7 +186,18 @@ class MultiStepLR(_Each):
 
 @final
 class ConstantLR(_Each):
-    """The rate times ``factor`` for the first ``total_iters`` epochs."""
+    """The rate times ``factor`` for the first ``total_iters`` epochs.
+
+    >>> import iverson as iv
+    >>> optimizer = iv.optim.SGD([iv.asarray(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = iv.optim.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(round(optimizer.lr, 4))
+    ...     schedule.step()
+    >>> rates
+    [0.5, 0.5, 1.0, 1.0]
+    """
 
     def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5) -> None:
         self.factor, self.total_iters = (
@@ -169,7 +212,18 @@ class ConstantLR(_Each):
 
 @final
 class LinearLR(_Each):
-    """A factor that goes from ``start_factor`` to ``end_factor`` in ``total_iters`` epochs: warming up."""
+    """A factor that goes from ``start_factor`` to ``end_factor`` in ``total_iters`` epochs: warming up.
+
+    >>> import iverson as iv
+    >>> optimizer = iv.optim.SGD([iv.asarray(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = iv.optim.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(round(optimizer.lr, 4))
+    ...     schedule.step()
+    >>> rates
+    [0.5, 0.75, 1.0, 1.0]
+    """
 
     def __init__(
         self,
@@ -190,7 +244,18 @@ class LinearLR(_Each):
 
 @final
 class ExponentialLR(_Each):
-    """The rate times ``gamma`` each epoch."""
+    """The rate times ``gamma`` each epoch.
+
+    >>> import iverson as iv
+    >>> optimizer = iv.optim.SGD([iv.asarray(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = iv.optim.ExponentialLR(optimizer, gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(round(optimizer.lr, 4))
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.5, 0.25, 0.125]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float) -> None:
         self.gamma = self._real("gamma", gamma)
@@ -202,7 +267,18 @@ class ExponentialLR(_Each):
 
 @final
 class PolynomialLR(_Each):
-    """The rate times (1 - epoch / total_iters)**power, and 0 from then on."""
+    """The rate times (1 - epoch / total_iters)**power, and 0 from then on.
+
+    >>> import iverson as iv
+    >>> optimizer = iv.optim.SGD([iv.asarray(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = iv.optim.PolynomialLR(optimizer, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(round(optimizer.lr, 4))
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.5, 0.0, 0.0]
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0) -> None:
         self.total_iters, self.power = self._positive("total_iters", total_iters), self._real("power", power)
@@ -216,7 +292,18 @@ class PolynomialLR(_Each):
 @final
 class CosineAnnealingLR(_Each):
     """From the rate to ``eta_min`` along half a period of a cosine, ``T_max`` epochs long
-    (Loshchilov and Hutter, 2017)."""
+    (Loshchilov and Hutter, 2017).
+
+    >>> import iverson as iv
+    >>> optimizer = iv.optim.SGD([iv.asarray(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = iv.optim.CosineAnnealingLR(optimizer, T_max=4)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(optimizer.lr, 4))
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.8536, 0.5, 0.1464, 0.0]
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0) -> None:
         self.T_max, self.eta_min = self._positive("T_max", T_max), self._real("eta_min", eta_min)
@@ -229,7 +316,18 @@ class CosineAnnealingLR(_Each):
 @final
 class CosineAnnealingWarmRestarts(_Each):
     """Cosines that start again after ``T_0`` epochs, and then after ``T_mult`` times as many as before
-    (Loshchilov and Hutter, 2017)."""
+    (Loshchilov and Hutter, 2017).
+
+    >>> import iverson as iv
+    >>> optimizer = iv.optim.SGD([iv.asarray(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = iv.optim.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(optimizer.lr, 4))
+    ...     schedule.step()
+    >>> rates
+    [1.0, 0.5, 1.0, 0.5, 1.0]
+    """
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0) -> None:
         self.T_0, self.T_mult = self._positive("T_0", T_0), self._positive("T_mult", T_mult)
@@ -330,6 +428,18 @@ class SequentialLR(Schedule):
 
     schedulers : schedules of the optimizer.
     milestones : the epochs at which the second and later ones start.
+
+    >>> import iverson as iv
+    >>> optimizer = iv.optim.SGD([iv.asarray(1.0, requires_grad=True)], lr=1.0)
+    >>> warm = iv.optim.ConstantLR(optimizer, factor=0.1, total_iters=2)
+    >>> decay = iv.optim.ExponentialLR(optimizer, gamma=0.5)
+    >>> schedule = iv.optim.SequentialLR(optimizer, [warm, decay], milestones=[2])
+    >>> rates = []
+    >>> for _ in range(4):
+    ...     rates.append(round(optimizer.lr, 4))
+    ...     schedule.step()
+    >>> rates
+    [0.1, 0.1, 1.0, 0.5]
     """
 
     def __init__(

@@ -41,6 +41,11 @@ class Finding:
         and not masked; None where there is no such derivative, or the function refuses such an input.
     diagnosis : "wrong rule", "kink", "jump", "rounding", "nan or inf" or "".
     explanation : the diagnosis in a sentence, with what to do.
+
+    >>> import iverson as iv
+    >>> finding = iv.testing.Finding("reverse", input="x", analytic=1.0, numerical=2.0)
+    >>> finding.mode, finding.analytic, finding.numerical
+    ('reverse', 1.0, 2.0)
     """
 
     mode: str

@@ -57,6 +57,7 @@ from iverson.kernels.deferred_patterns import (
     stacked,
 )
 from iverson.layouts import support_of
+from iverson.transforms import disabled_compilation
 from iverson.transforms.batching import control_batches  # noqa: F401  (the rules of `vmap`)
 from iverson.transforms.disabled_compilation import as_python, is_disabled
 from iverson.transforms.pytree_tracing import TracedFunction
@@ -905,7 +906,7 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
 
     @as_named(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if is_disabled():
+        if disabled_compilation.is_disabled():  # by its module, which is pickled by name
             return as_python(function, args, kwargs)
         leaves, structure = flatten((args, kwargs))
         leaves = [asarray(x) if isinstance(x, np.ndarray | np.generic) else x for x in leaves]

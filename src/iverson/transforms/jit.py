@@ -7,6 +7,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Generic, Literal
 
 import numpy as np
@@ -737,13 +738,31 @@ class Jitted(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<{self._name}: {self.cache_size} traces>"
 
-    def __reduce__(self) -> str:
-        """Qualified name to pickle the function by: the name in its module under which it is found, if there
-        is one.
+    def __reduce__(self) -> str | tuple[object, ...]:
+        """What to pickle: the name in its module under which the function is found, if there is one, else the
+        function and the options.
+
+        The main program of another process is another one: cloudpickle, which pickles its functions by value,
+        gets the function of one that is named there, too.
         """
         module = sys.modules.get(self.__module__)
         names = (name for name, value in vars(module).items() if value is self) if module else ()
-        return next(iter(names), getattr(self, "__qualname__", self._name))
+        qualified = getattr(self, "__qualname__", self._name)
+        try:
+            is_found = attrgetter(qualified)(module) is self  # in a class, say
+        except AttributeError:
+            is_found = False
+        name = next(iter(names), qualified if is_found else None)
+        by_value = str(sys._getframe(1).f_globals.get("__name__")).startswith("cloudpickle")
+        if name is not None and not (by_value and self.__module__ == "__main__"):
+            return name
+        return Jitted, (self._function, self._static, self._donate, not self._native)
+
+    def __copy__(self) -> Jitted[P, R]:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Jitted[P, R]:
+        return self
 
 
 @checked

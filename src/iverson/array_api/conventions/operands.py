@@ -18,6 +18,7 @@ from iverson.core.dispatch import Operand, Wrapper, has_entries, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, GraphError, described, way_in
 from iverson.core.inputs.arguments import checked
 from iverson.core.inputs.arrays import plain
+from iverson.core.inputs.foreign_arrays import foreign
 from iverson.core.protocols import DType, NDArray, Shaped
 from iverson.core.shapes import check_choice
 from iverson.expr.nodes import Expr
@@ -110,6 +111,8 @@ def as_operand(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
         return operand
     if isinstance(x, np.ndarray):
         return make(plain(x, operation, argument))
+    if (tensor := foreign(x)) is not None:
+        return make(tensor)
     if isinstance(x, (np.generic, *SCALARS)):
         return make(x)
     raise ArgumentTypeError(

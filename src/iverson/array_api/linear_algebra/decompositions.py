@@ -50,28 +50,52 @@ if TYPE_CHECKING:
 
 
 class SlogdetResult(NamedTuple):
-    """Result of `slogdet`."""
+    """Result of `slogdet`.
+
+    >>> import iverson as iv
+    >>> result = iv.linalg.slogdet(iv.asarray([[0.0, 1.0], [1.0, 0.0]]))
+    >>> result.sign, result.logabsdet
+    (iverson.Tensor(-1.), iverson.Tensor(0.))
+    """
 
     sign: Tensor
     logabsdet: Tensor
 
 
 class EighResult(NamedTuple):
-    """Result of `eigh`."""
+    """Result of `eigh`.
+
+    >>> import iverson as iv
+    >>> result = iv.linalg.eigh(iv.asarray([[2.0, 0.0], [0.0, 3.0]]))
+    >>> result.eigenvalues
+    iverson.Tensor([2., 3.])
+    """
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class EigResult(NamedTuple):
-    """Result of `eig`."""
+    """Result of `eig`.
+
+    >>> import iverson as iv
+    >>> result = iv.linalg.eig(iv.asarray([[2.0, 0.0], [0.0, 3.0]]))
+    >>> result.eigenvalues
+    iverson.Tensor([2.+0.j, 3.+0.j])
+    """
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class SVDResult(NamedTuple):
-    """Result of `svd`."""
+    """Result of `svd`.
+
+    >>> import iverson as iv
+    >>> result = iv.linalg.svd(iv.asarray([[2.0, 0.0], [0.0, 3.0]]))
+    >>> result.S
+    iverson.Tensor([3., 2.])
+    """
 
     U: Tensor
     S: Tensor
@@ -79,7 +103,13 @@ class SVDResult(NamedTuple):
 
 
 class QRResult(NamedTuple):
-    """Result of `qr`."""
+    """Result of `qr`.
+
+    >>> import iverson as iv
+    >>> result = iv.linalg.qr(iv.asarray([[2.0, 0.0], [0.0, 3.0]]))
+    >>> (result.Q @ result.R).tolist()
+    [[2.0, 0.0], [0.0, 3.0]]
+    """
 
     Q: Tensor
     R: Tensor

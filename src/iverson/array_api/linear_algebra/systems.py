@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 
 
 class LUResult(NamedTuple):
-    """Result of `lu`."""
+    """Result of `lu`.
+
+    >>> import iverson as iv
+    >>> result = iv.linalg.lu(iv.asarray([[2.0, 1.0], [4.0, 4.0]]))
+    >>> result.U
+    iverson.Tensor([[ 4.,  4.],
+                    [ 0., -1.]])
+    """
 
     P: Tensor
     L: Tensor
@@ -35,14 +42,29 @@ class LUResult(NamedTuple):
 
 
 class LUFactorResult(NamedTuple):
-    """Result of `lu_factor`."""
+    """Result of `lu_factor`.
+
+    >>> import iverson as iv
+    >>> result = iv.linalg.lu_factor(iv.asarray([[2.0, 1.0], [4.0, 4.0]]))
+    >>> result.LU
+    iverson.Tensor([[ 4. ,  4. ],
+                    [ 0.5, -1. ]])
+    >>> result.permutation
+    iverson.Tensor([1, 0])
+    """
 
     LU: Tensor
     permutation: Tensor
 
 
 class LstsqResult(NamedTuple):
-    """Result of `lstsq`."""
+    """Result of `lstsq`.
+
+    >>> import iverson as iv
+    >>> result = iv.linalg.lstsq(iv.asarray([[1.0], [1.0]]), iv.asarray([1.0, 3.0]))
+    >>> result.solution
+    iverson.Tensor([2.])
+    """
 
     solution: Tensor
     residuals: Tensor

@@ -25,6 +25,12 @@ class Factorized:
     """A sparse matrix A with its LU factors, made by `factorized`; calling it with b gives x with A x = b.
 
     matrix : A itself. Gradients of a solution flow into it, and into b.
+
+    >>> import iverson as iv
+    >>> matrix = iv.asarray([[2.0, 0.0], [0.0, 4.0]]).to_layout("csr")
+    >>> solve = iv.linalg.factorized(matrix)
+    >>> solve(iv.asarray([2.0, 2.0]))
+    iverson.Tensor([1. , 0.5])
     """
 
     __slots__ = ("_factors", "matrix")

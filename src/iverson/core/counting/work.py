@@ -38,6 +38,12 @@ class Work:
     stored entries, which have no shape here, and ``sparse_multiply_adds`` their terms. ``entrywise`` maps
     names of other ops to how many entries they computed, or read one by one (reductions); what only moves
     entries has none. ``notes``, if kept, are `Skip`, `Annihilated`, `Unspecified` and `Called`.
+
+    >>> import iverson as iv
+    >>> with iv.explain.count() as work:
+    ...     y = iv.ones((2, 3)) @ iv.ones((3, 4))
+    >>> dict(work.product_shapes)
+    {(2, 3, 4): 1}
     """
 
     product_shapes: Counter[ProductShape] = field(default_factory=Counter)

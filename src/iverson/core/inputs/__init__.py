@@ -7,4 +7,5 @@ cycle.
 - `aliases`: names of arguments in other libraries.
 - `arrays`: arrays as NumPy's own type.
 - `missing_entries`: missing entries in columns of other libraries.
+- `foreign_arrays`: arrays of another library in a function that it calls.
 """

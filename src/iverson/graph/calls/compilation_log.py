@@ -19,6 +19,11 @@ class Compilation:
     reason : why no program compiled before could be used.
     equations : of the graph.
     seconds : of wall time. Kernels that are on disk already take less.
+
+    >>> import iverson as iv
+    >>> compilation = iv.explain.Compilation("f", "it was not compiled before", 3, 0.01)
+    >>> compilation.name, compilation.equations
+    ('f', 3)
     """
 
     name: str

@@ -46,6 +46,13 @@ class DifferentiationResult(Sequence[Tensor]):
     adjoints : by tensor, its cotangent (its Jacobian where head was None).
     adjoint_summands : by consumer and then by producer, the consumer's contribution to the producer's
         cotangent.
+
+    >>> from iverson import te
+    >>> x = te.placeholder((3,), name="x")
+    >>> y = te.compute((3,), lambda i: x[i] * x[i], "y")
+    >>> result = te.differentiate(y, [x])
+    >>> len(result.gradients)
+    1
     """
 
     def __init__(

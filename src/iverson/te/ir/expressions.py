@@ -190,7 +190,13 @@ ExtentLike: TypeAlias = SupportsIndex | Expr
 
 
 class Tensor(Source):
-    """A named array of expressions: ``t[i, j]`` reads it. Equal only to itself."""
+    """A named array of expressions: ``t[i, j]`` reads it. Equal only to itself.
+
+    >>> from iverson import te
+    >>> x = te.placeholder((3,), name="x")
+    >>> isinstance(x, te.Tensor), x[2]
+    (True, x[2])
+    """
 
     __slots__ = ("dtype", "name", "shape")
 
@@ -268,7 +274,13 @@ class Tensor(Source):
 
 
 class Placeholder(Tensor):
-    """An input."""
+    """An input.
+
+    >>> from iverson import te
+    >>> x = te.placeholder((3, 2), name="x")
+    >>> x.shape, x[0, 1]
+    ((3, 2), x[0, 1])
+    """
 
     __slots__ = ()
 

@@ -121,6 +121,11 @@ class Compute(Tensor):
     recurrence : the recurrence of which it is a member, if any; `Recurrence.define` sets its statements.
     lever : what a user asked for (`schedule_hints`): "keep" or "recompute", or "" to have it counted.
     support : indices, and the condition on them under which an entry may be nonzero (`supports.support`).
+
+    >>> from iverson import te
+    >>> x = te.placeholder((3,), name="x")
+    >>> te.compute((3,), lambda i: 2 * x[i], "y")
+    Compute(y: float64[3])
     """
 
     __slots__ = ("lever", "linear", "recurrence", "statements", "support")
@@ -369,7 +374,16 @@ class Statement:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Program:
-    """Statements in an order in which every tensor is complete before it is read."""
+    """Statements in an order in which every tensor is complete before it is read.
+
+    >>> from iverson import te
+    >>> x = te.placeholder((3,), name="x")
+    >>> y = te.compute((3,), lambda i: 2 * x[i], "y")
+    >>> te.program_of([y]).inputs
+    (Placeholder(x: float64[3]),)
+    >>> len(te.program_of([y]).statements)
+    1
+    """
 
     inputs: tuple[Placeholder, ...]
     statements: tuple[Statement, ...]
@@ -543,6 +557,13 @@ def program_of(outputs: Iterable[Tensor], inputs: Iterable[Placeholder] | None =
     """The program that computes the outputs: all statements they need, in order.
 
     ``inputs`` fixes the order of the inputs (default: in order of use) and names all that are read.
+
+    >>> from iverson import te
+    >>> x = te.placeholder((3,), name="x")
+    >>> y = te.compute((3,), lambda i: 2 * x[i], "y")
+    >>> z = te.compute((3,), lambda i: y[i] + 1, "z")
+    >>> len(te.program_of([z]).statements)
+    2
     """
     outputs = as_tensors(outputs, "te.program", "outputs")
     below = tensors_below(outputs)

@@ -17,6 +17,51 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
+#: Examples of functions whose records have none: a call for an entry of x, the entries and the result.
+_EXAMPLES = {
+    "sech2": ("sech2(x[i])", "[0., 1.]", "[1.        , 0.41997434]"),
+    "softplus": ("softplus(x[i])", "[0., 1.]", "[0.69314718, 1.31326169]"),
+    "gelu": ("gelu(x[i])", "[0., 1.]", "[0.        , 0.84134475]"),
+    "gelu_derivative": ("gelu_derivative(x[i])", "[0., 1.]", "[0.5       , 1.08331547]"),
+    "polygamma": ("polygamma(1, x[i])", "[1., 2.]", "[1.64493407, 0.64493407]"),
+    "erfcx_order": ("erfcx_order(1, x[i])", "[1., 2.]", "[-0.27321201, -0.10679646]"),
+    "bessel_i": ("bessel_i(2, x[i])", "[1., 2.]", "[0.13574767, 0.68894845]"),
+    "bessel_j": ("bessel_j(2, x[i])", "[1., 2.]", "[0.11490348, 0.35283403]"),
+    "spherical_j": ("spherical_j(1, x[i])", "[1., 2.]", "[0.30116868, 0.43539777]"),
+    "i0e_order": ("i0e_order(1, x[i])", "[1., 2.]", "[0.25784919, 0.09323903]"),
+    "zeta": ("zeta(x[i], 1.)", "[2., 4.]", "[1.64493407, 1.08232323]"),
+    "zeta_order": ("zeta_order(1, x[i], 1.)", "[2., 3.]", "[-0.93754825, -0.19812624]"),
+    "exprel_order": ("exprel_order(1, x[i])", "[1., 2.]", "[1.        , 2.09726402]"),
+    "log1prel_order": ("log1prel_order(1, x[i])", "[1., 2.]", "[-0.19314718, -0.10798641]"),
+    "k0e_order": ("k0e_order(1, x[i])", "[1., 2.]", "[-0.49169041, -0.19190863]"),
+    "gammainc_order": ("gammainc_order(1, 1., x[i])", "[2., 3.]", "[-0.22082543, -0.09648294]"),
+    "psi_step_order": ("psi_step_order(1, x[i], 1.)", "[2., 3.]", "[-0.25      , -0.11111111]"),
+    "betainc_order": ("betainc_order(1, 0, 1., 2., x[i])", "[0.25, 0.5]", "[-0.41900378, -0.26986039]"),
+    "round": ("round(x[i])", "[0.5, 1.5]", "[0., 2.]"),
+    "clip": ("clip(x[i], 0., 1.)", "[-1., 0.5, 2.]", "[0. , 0.5, 1. ]"),
+}
+
+
+def _documented(name: str) -> str:
+    """Docstring of the function ``name`` of entries."""
+    scalar = SCALARS[name]
+    if scalar.example:
+        entries, *further, result = scalar.example
+        call = f"{name}({', '.join(('x[i]', *further))})"
+    else:
+        call, entries, result = _EXAMPLES[name]
+    summary = scalar.summary or f"{name}({', '.join(scalar.arguments)}), which derivatives are made of."
+    return f"""{summary}
+
+    Of expressions and numbers, in tensor expressions.
+
+    >>> from iverson import asarray, te
+    >>> f = te.op(lambda x: te.compute(x.shape, lambda i: te.{call}))
+    >>> f(asarray({entries}))
+    iverson.Tensor({result})
+    """
+
+
 class Functions:
     """Every function of `iverson.core.scalars.SCALARS` by name, on expressions and numbers.
 
@@ -33,15 +78,20 @@ class Functions:
             return apply(name, *args)
 
         function.__name__ = name
-        arguments = ", ".join(SCALARS[name].arguments)
-        function.__doc__ = SCALARS[name].summary or f"{name}({arguments}), which derivatives are made of."
+        function.__doc__ = _documented(name)
         return function
 
     def __dir__(self) -> list[str]:
         return [*SCALARS, "bracket", "nan_at", "or_nan", "shared_at_ties", "where"]
 
     def where(self, condition: ExprLike, then: ExprLike, other: ExprLike) -> Expr:
-        """``then`` where the condition holds, else ``other``."""
+        """``then`` where the condition holds, else ``other``.
+
+        >>> from iverson import asarray, te
+        >>> f = te.op(lambda x: te.compute(x.shape, lambda i: te.where(x[i] > 0, x[i], 0.)))
+        >>> f(asarray([-1., 2.]))
+        iverson.Tensor([0., 2.])
+        """
         return select(condition, then, other)
 
     def bracket(self, condition: ExprLike, x: ExprLike, negated: bool = False) -> Expr:

@@ -79,7 +79,14 @@ def placeholder(shape: ShapeLike, dtype: DTypeLike = dtypes.default_float, name:
 
 
 def var(name: str = "") -> Var:
-    """An extent that is not known yet: use it in shapes and ranges, give it a value with `bind`."""
+    """An extent that is not known yet: use it in shapes and ranges, give it a value with `bind`.
+
+    >>> from iverson import te
+    >>> n = te.var("n")
+    >>> x = te.placeholder((n,), name="x")
+    >>> x.shape
+    (n,)
+    """
     operation("var", name)
     return Var(name or _fresh("n"), 0, None, "size")
 
@@ -387,17 +394,41 @@ def sum(body: ExprLike, axis: Axes, dtype: DTypeLike | None = None) -> Expr:
 
 
 def prod(body: ExprLike, axis: Axes, dtype: DTypeLike | None = None) -> Expr:
-    """The product of ``body`` over one or several reduction axes; ``dtype`` as of `sum`."""
+    """The product of ``body`` over one or several reduction axes; ``dtype`` as of `sum`.
+
+    >>> from iverson import asarray, te
+    >>> def f(x):
+    ...     k = te.reduce_axis((0, x.shape[0]), "k")
+    ...     return te.compute((), lambda: te.prod(x[k], k))
+    >>> te.op(f)(asarray([1., 3., 2.]))
+    iverson.Tensor(6.)
+    """
     return _reduction("prod", body, axis, dtype)
 
 
 def max(body: ExprLike, axis: Axes) -> Expr:
-    """The largest value of ``body``, nan if there is one; its gradient is the first largest's."""
+    """The largest value of ``body``, nan if there is one; its gradient is the first largest's.
+
+    >>> from iverson import asarray, te
+    >>> def f(x):
+    ...     k = te.reduce_axis((0, x.shape[0]), "k")
+    ...     return te.compute((), lambda: te.max(x[k], k))
+    >>> te.op(f)(asarray([1., 3., 2.]))
+    iverson.Tensor(3.)
+    """
     return _reduction("max", body, axis)
 
 
 def min(body: ExprLike, axis: Axes) -> Expr:
-    """The smallest value of ``body``, nan if there is one; its gradient is the first smallest's."""
+    """The smallest value of ``body``, nan if there is one; its gradient is the first smallest's.
+
+    >>> from iverson import asarray, te
+    >>> def f(x):
+    ...     k = te.reduce_axis((0, x.shape[0]), "k")
+    ...     return te.compute((), lambda: te.min(x[k], k))
+    >>> te.op(f)(asarray([1., 3., 2.]))
+    iverson.Tensor(1.)
+    """
     return _reduction("min", body, axis)
 
 
@@ -422,12 +453,26 @@ def argmax(body: ExprLike, axis: Axes) -> Expr:
 
 
 def argmin(body: ExprLike, axis: Axes) -> Expr:
-    """Position of the smallest value of ``body``; see `argmax`."""
+    """Position of the smallest value of ``body``; see `argmax`.
+
+    >>> from iverson import asarray, te
+    >>> def f(x):
+    ...     k = te.reduce_axis((0, x.shape[0]), "k")
+    ...     return te.compute((), lambda: te.argmin(x[k], k))
+    >>> te.op(f)(asarray([1., 3., 2.]))
+    iverson.Tensor(0)
+    """
     return _reduction("argmin", body, axis)
 
 
 def if_then_else(condition: ExprLike, then: ExprLike, other: ExprLike) -> Expr:
-    """``then`` where the condition holds, else ``other``; only the side chosen is evaluated."""
+    """``then`` where the condition holds, else ``other``; only the side chosen is evaluated.
+
+    >>> from iverson import asarray, te
+    >>> f = te.op(lambda x: te.compute(x.shape, lambda i: te.if_then_else(i > 0, x[i - 1], 0.)))
+    >>> f(asarray([1., 3., 2.]))
+    iverson.Tensor([0., 1., 3.])
+    """
     return select(condition, then, other)
 
 
@@ -581,5 +626,11 @@ def _staged(e: Expr, axes: tuple[Var, ...], where: tuple[Expr, ...], name: str, 
 
 
 def clamp(index: ExprLike, lo: ExprLike, hi: ExprLike) -> Expr:
-    """An index (or value) limited to the range from ``lo`` to ``hi``, both included."""
+    """An index (or value) limited to the range from ``lo`` to ``hi``, both included.
+
+    >>> from iverson import asarray, te
+    >>> f = te.op(lambda x: te.compute(x.shape, lambda i: x[te.clamp(i + 1, 0, x.shape[0] - 1)]))
+    >>> f(asarray([1., 3., 2.]))
+    iverson.Tensor([3., 2., 2.])
+    """
     return apply("minimum", apply("maximum", index, lo), hi)

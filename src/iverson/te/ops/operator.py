@@ -201,6 +201,11 @@ class Expression:
             te=self._built,
         )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        if self.root is not self:
+            raise TypeError(f"cannot pickle a derivative of {self.name}: pickle the op")
+        return _defined, (self.build, self.name, self.names, self.multiple)
+
     def holds(self) -> bool:
         """True if the values that the function reads besides its arguments are unchanged."""
         return False not in [guard.holds() for guard in self.root._guards]
@@ -779,9 +784,7 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     names = names_of(fn)
 
     def define() -> Expression:
-        expression = Expression(fn, f"te.{label}", names, multiple=results > 1)
-        table.USERS[expression.op.name] = expression.op
-        return expression
+        return _defined(fn, f"te.{label}", names, results > 1)
 
     def call(*args: Value | Tensor | complex, **params: Constant) -> Any:
         this_op: Any = call
@@ -797,6 +800,13 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     call.__wrapped__ = fn  # type: ignore[attr-defined]
     call.expression = define()  # type: ignore[attr-defined]
     return call
+
+
+def _defined(build: Build, name: str, names: tuple[str, ...], multiple: bool) -> Expression:
+    """Expression of a user's function, entered in the table of ops."""
+    expression = Expression(build, name, names, multiple)
+    table.USERS[expression.op.name] = expression.op
+    return expression
 
 
 def _defined_within(

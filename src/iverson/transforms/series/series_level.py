@@ -588,7 +588,7 @@ class SeriesLevel(Level):
 
         return terms
 
-    def _composed(self, op: Op, args: Sequence[Argument], params: Keywords, varying: int) -> Terms:
+    def _composed(self, op: Op, args: Sequence[Argument], params: Params, varying: int) -> Terms:
         """The coefficients of an elementwise function f of one series x: the sum of f_m (x - x_0)^m.
 
         Its own coefficients f_m at x_0 are alike for all directions.
