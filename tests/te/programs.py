@@ -4,8 +4,8 @@ Indices are any arithmetic: held between bounds, divided, reduced, reversed, cho
 what other stages computed; extents include 0 and 1, and may be sizes that a call gives; guards are on
 indices, on their digits and on data. A read is brought inside by a clamp, a remainder or a guard, or it
 depends on data that may be wrong. Results are entries, scatters of every combine, scans (along one axis or
-both, over bands, with another one in each step) and ragged reductions, which nest, of floats of all widths and
-of complex numbers, by the library's combines and others.
+both, over bands, with another one in each step) and ragged reductions, which nest, of floats of all widths
+and of complex numbers, by the library's combines and others.
 
 Compiled code gives the interpreter's numbers, and an error where that has one; every array lies against a
 page that may not be touched. The interpreter gives what definitions mean, entry by entry (`pointwise`). Code
