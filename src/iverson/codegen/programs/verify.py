@@ -170,7 +170,8 @@ class _Verifier:
         self.require(
             blas_calls.call(s) is not None, name, str([v.strides for v in views]), "strides BLAS takes"
         )
-        self.require(max(s.out.shape + s.left.shape) < 2**31, name, "an axis of 2**31", "32-bit extents")
+        lengths = [*s.out.shape, *s.left.shape, *(x for v in views for x in v.strides[-2:])]
+        self.require(max(lengths) < 2**31, name, "an extent or a stride of 2**31", "integers of 32 bits")
         for x in (s.alpha, s.beta):
             self.scale(x, s.out.buffer.dtype, scope)
 
