@@ -17,7 +17,7 @@ from benchmarks.accesses import CASES, Case, gradients
 from benchmarks.report import table
 from iverson import te
 from iverson.codegen.execution import kernel, object_code
-from iverson.codegen.programs import compiled_program
+from iverson.codegen.launches import compiled_program
 from iverson.codegen.runtime import target
 from iverson.te.elimination import exact_loops
 from iverson.te.ir import integer_sets

@@ -288,7 +288,7 @@ CROSSOVERS = (
         tuple(2**k for k in range(8, 20, 2)),
     ),
     Crossover(
-        "codegen.programs.launches", "WORTH_THREADS", "multiply-adds", lambda n: n**3,
+        "codegen.programs.thread_sharing", "WORTH_THREADS", "multiply-adds", lambda n: n**3,
         _compiled_product, (32, 48, 64, 96, 128, 192, 256),
     ),
     Crossover(

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from iverson.codegen.programs import compiled_program
+from iverson.codegen.launches import compiled_program
 from iverson.codegen.programs.verify import verify
 from iverson.kernels.kernel_registry import registered, replace_kernels
 from iverson.layouts import Box, Bracket, Sparse, layout_of

@@ -35,7 +35,7 @@ def share(call: Call) -> float:
 def _timed(spent: list[float]) -> Iterator[None]:
     """Adds up what is spent where Python calls machine code."""
     from iverson.codegen.execution import launch
-    from iverson.codegen.programs.compiled_program import CompiledProgram
+    from iverson.codegen.launches.compiled_program import CompiledProgram
     from iverson.codegen.schedule import blas_contraction
 
     def timed(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -79,7 +79,7 @@ def kept(calls: list[Call], call: Call) -> Call:
 def _forget() -> None:
     """Compiled programs of a cell are of no use to another."""
     from iverson.codegen.execution import kernel
-    from iverson.codegen.programs import compiled_program
+    from iverson.codegen.launches import compiled_program
     from iverson.te.lowering import statement_lowering
 
     statement_lowering.forget()

@@ -14,7 +14,7 @@ import pytest
 
 from iverson import te
 from iverson.codegen.execution import kernel, object_code
-from iverson.codegen.programs import compiled_program
+from iverson.codegen.launches import compiled_program
 from iverson.codegen.runtime import object_linking, target
 from iverson.codegen.runtime.object_linking import _SECTION, _Section
 from iverson.te.lowering import statement_lowering

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from iverson.codegen.launches import compile_program, compiled_program
 from iverson.codegen.nests.nodes import INT64, Buffer, Load, Var
 from iverson.codegen.programs import (
     Branch,
@@ -22,8 +23,6 @@ from iverson.codegen.programs import (
     Repeat,
     View,
     blas_calls,
-    compile_program,
-    compiled_program,
     interpret,
     step_builders,
     whole,

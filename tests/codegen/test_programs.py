@@ -12,24 +12,14 @@ import pytest
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
+from iverson.codegen.launches import compile_program, compiled_program, program_emission
+from iverson.codegen.launches.integer_arguments import CodeSharing
+from iverson.codegen.launches.print import launches_text
+from iverson.codegen.launches.program_launches import launches
 from iverson.codegen.nests.nodes import Buffer, Load
 from iverson.codegen.nests.task import Task
-from iverson.codegen.programs import (
-    Branch,
-    Nest,
-    Product,
-    Repeat,
-    View,
-    compile_program,
-    compiled_program,
-    interpret,
-    program_emission,
-    step_builders,
-    whole,
-)
+from iverson.codegen.programs import Branch, Nest, Product, Repeat, View, interpret, step_builders, whole
 from iverson.codegen.programs.buffer_allocation import arena, in_place, overwritten
-from iverson.codegen.programs.integer_arguments import CodeSharing
-from iverson.codegen.programs.launches import launches, launches_text
 from iverson.codegen.programs.nodes import Program, extents, uses, writes
 from iverson.codegen.programs.print import program_text
 from iverson.codegen.programs.verify import verify

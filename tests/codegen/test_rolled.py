@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
+from iverson.codegen.launches import compile_program
 from iverson.codegen.nests.nodes import Buffer, Load, Loop, statements
-from iverson.codegen.programs import Nest, Program, View, compile_program, interpret, step_builders, whole
+from iverson.codegen.programs import Nest, Program, View, interpret, step_builders, whole
 from iverson.codegen.programs.loop_rolling import FEW, rolled
 from iverson.codegen.programs.print import program_text
 from iverson.codegen.programs.verify import verify

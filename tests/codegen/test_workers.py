@@ -13,21 +13,19 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from iverson.codegen.launches import compile_program, compiled_program, product_emission
+from iverson.codegen.launches.native_workers import TEAM, Team
 from iverson.codegen.nests import phase_cost
 from iverson.codegen.nests.nodes import Buffer
 from iverson.codegen.programs import (
     Product,
     Program,
     blas_calls,
-    compile_program,
-    compiled_program,
     interpret,
-    launches,
-    product_emission,
     step_builders,
+    thread_sharing,
     whole,
 )
-from iverson.codegen.programs.native_workers import TEAM, Team
 from iverson.codegen.programs.nodes import View
 from iverson.codegen.runtime import blas_threads
 from iverson.codegen.schedule import blas_contraction
@@ -42,7 +40,7 @@ def everything_is_shared_out(monkeypatch: Any) -> Iterator[None]:
     monkeypatch.setenv("IVERSON_CACHE", "off")
     monkeypatch.setattr(phase_cost, "WORTH_THREADS", 0.0)
     for name, value in {"WORTH_THREADS": 0, "PANEL": 1}.items():
-        monkeypatch.setattr(launches, name, value)
+        monkeypatch.setattr(thread_sharing, name, value)
     monkeypatch.setattr(product_emission, "TILE", 4)
     compiled_program.forget()
     TEAM.start(3)

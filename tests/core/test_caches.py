@@ -17,7 +17,7 @@ COVERED: dict[str, str] = {
         codegen.runtime.array_headers.flags_offset
         codegen.runtime.array_headers.items_offset codegen.runtime.object_linking._libc
         codegen.runtime.blas_threads.numpys codegen.runtime.machine_peak.peak
-        codegen.programs.blas_calls.scipy_table codegen.programs.native_workers._library
+        codegen.programs.blas_calls.scipy_table codegen.launches.native_workers._library
         codegen.runtime.target.host
         codegen.runtime.target.start codegen.runtime.thread_pool._pool codegen.runtime.thread_pool._workers
         core.python.caller._libraries
@@ -64,7 +64,9 @@ COVERED: dict[str, str] = {
     # --- of texts ---
     "the text of the kernel and the processor": "codegen.execution.kernel._kernels",
     "a digest of the program without names and constants, which are arguments, of processor and versions": """
-        codegen.programs.compiled_program._libraries""",
+        codegen.launches.compiled_program._libraries""",
+    "a digest of launches without the integers that may be words": """
+        codegen.launches.integer_arguments.CodeSharing""",
     "a digest of the graph with types, which constants are one, what is donated, what users' ops compute": """
         graph.lowering.disk_cache._facts""",
     "the text of equations with types, and the ops that others may share a name with": """
@@ -111,14 +113,15 @@ COVERED: dict[str, str] = {
     "the instance, of which all that it is made of never changes": """
         codegen.execution.kernel.CompiledKernel._indices codegen.execution.kernel.CompiledKernel.careful
         codegen.runtime.object_linking._Object._table codegen.nests.nodes.Kernel
-        codegen.programs.compiled_program.CompiledProgram._entry
-        codegen.programs.compiled_program.CompiledProgram._inputs
-        codegen.programs.compiled_program.CompiledProgram._outputs
-        codegen.programs.compiled_program.CompiledProgram._planned
-        codegen.programs.compiled_program.CompiledProgram.small
+        codegen.launches.compiled_program.CompiledProgram._entry
+        codegen.launches.compiled_program.CompiledProgram._inputs
+        codegen.launches.compiled_program.CompiledProgram._outputs
+        codegen.launches.compiled_program.CompiledProgram._planned
+        codegen.launches.compiled_program.CompiledProgram.small
         codegen.schedule.row_tiling._Part.axes codegen.schedule.row_tiling._Part.tile
         codegen.schedule.row_tiling._Rows.axes codegen.schedule.row_tiling._Rows.parts
-        codegen.schedule.row_tiling._Rows.size codegen.schedule.row_tiling._Rows.stored
+        codegen.schedule.row_tiling._Rows.is_long codegen.schedule.row_tiling._Rows.size
+        codegen.schedule.row_tiling._Rows.stored
         codegen.schedule.row_tiling._Rows.touched
         core.python.cached.cached_property
         graph.calls.compiled_ops.Compiled._on_symbols graph.derivatives.differentiation.Recorded
@@ -147,7 +150,7 @@ COVERED: dict[str, str] = {
         codegen.runtime.object_linking._Object
         codegen.emit.nest_emission.Works codegen.programs.buffer_allocation._InPlace
         codegen.programs.buffer_allocation._Uses
-        codegen.programs.program_emission._Emitter codegen.programs.product_emission.Products
+        codegen.launches.program_emission._Emitter codegen.launches.product_emission.Products
         codegen.programs.verify._Verifier
         core.trace_guards._Reached explain.rule_costs.RuleCosts graph.tracing.captured_state.TraceCells
         graph.sparse.line_reductions.Lines

@@ -11,7 +11,7 @@ import pytest
 
 import iverson as iv
 from iverson.codegen.execution import object_code
-from iverson.codegen.programs import program_emission
+from iverson.codegen.launches import program_emission
 from tests.conformance.product import EXHAUSTIVE
 
 RNG = np.random.default_rng(0)

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from iverson.codegen.launches import compiled_program
 from iverson.codegen.nests.print import nameless_text
-from iverson.codegen.programs import Nest, Product, Repeat, compiled_program
+from iverson.codegen.programs import Nest, Product, Repeat
 from iverson.core.dispatch import make_handle
 from iverson.core.errors import ArgumentError, IndexingError, MissingRuleError, ShapeError
 from iverson.graph.ir.interpret import interpret

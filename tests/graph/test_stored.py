@@ -10,7 +10,7 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.codegen.programs import compiled_program
+from iverson.codegen.launches import compiled_program
 from iverson.core.errors import IndexingError
 from iverson.graph.ir.nodes import Graph
 from iverson.graph.lowering import disk_cache, graph_lowering

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import iverson as iv
-from iverson.codegen.programs import compiled_program
+from iverson.codegen.launches import compiled_program
 from iverson.graph.lowering import disk_cache
 from tests.conformance.product import EXHAUSTIVE, SEED
 from tests.programs.differential import Outcome, outcome_of_program

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from iverson.codegen.execution.verify import verify
+from iverson.codegen.launches import compiled_program
 from iverson.codegen.nests.nodes import (
     Kernel,
     Size,
@@ -20,7 +21,6 @@ from iverson.codegen.nests.nodes import (
     statements,
     with_buffers,
 )
-from iverson.codegen.programs import compiled_program
 from iverson.codegen.runtime import workspaces
 from iverson.expr.nodes import subexpressions
 from iverson.te.ir.expressions import Tensor

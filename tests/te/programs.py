@@ -29,7 +29,7 @@ import numpy as np
 
 from iverson import te
 from iverson.codegen.execution import kernel
-from iverson.codegen.programs import compiled_program
+from iverson.codegen.launches import compiled_program
 from iverson.codegen.runtime import workspaces
 from iverson.core.dtypes import is_inexact
 from iverson.core.errors import IndexingError

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import iverson as iv
 from iverson import te
-from iverson.codegen.programs import CompiledProgram
+from iverson.codegen.launches import CompiledProgram
 from iverson.codegen.runtime import workspaces
 from iverson.te.ir.expressions import Tensor
 from iverson.te.ir.interpret import run

@@ -9,7 +9,7 @@ import pytest
 
 import iverson as iv
 from iverson import te
-from iverson.codegen.programs import compiled_program
+from iverson.codegen.launches import compiled_program
 from iverson.core.counting.work import counting
 from iverson.core.errors import IndexingError, ShapeError
 from iverson.te.lowering import lowered_program

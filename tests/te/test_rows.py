@@ -11,11 +11,11 @@ import pytest
 import iverson as iv
 from iverson import te
 from iverson.codegen.execution.verify import verify
+from iverson.codegen.launches import compiled_program
+from iverson.codegen.launches.program_emission import is_shared_out
 from iverson.codegen.nests import interpret
 from iverson.codegen.nests.nodes import INT64, Loop, Stmt, Store, rewritten, statements, with_buffers
-from iverson.codegen.programs import compiled_program
 from iverson.codegen.programs.nodes import Nest
-from iverson.codegen.programs.program_emission import is_shared_out
 from iverson.codegen.runtime import workspaces
 from iverson.codegen.schedule.row_tiling import by_rows, parts
 from iverson.expr.nodes import Apply, Const

@@ -411,7 +411,9 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "tries <= _TRIES ->": "how many traces are tried",
         "1 -> 2 in self._tries[kind] = tries": "how many traces are tried",
         "0 -> 1 in self._tries[kind] = tries": "how many traces are tried",
-        "1 -> 2 in donated = self._donated": "no output has a negative number",
+        "1 -> 2 in donated = dict.fromkeys(call.donated, -1) | self.traced.donated()": (
+            "no output has a negative number"
+        ),
         "drop: not plain": "a shortcut: strided arrays are not traced",
         "drop: type(leaf) is Tensor": "a shortcut: a tensor is no array",
     },

@@ -6,8 +6,8 @@ them inside their buffers (`nests.access_checks`). It is emitted (`emit`), compi
 program. Tensor expressions are not known here: `iverson.te.lowering.statement_lowering` makes tasks of them.
 
 This package may import `layouts`, `expr` and `core`; it uses the last two. Of its sub-packages, each may
-import those before it in this order: `nests`, `runtime`, `schedule`, `emit`, `execution`, `programs`
-(import-linter refuses cycles).
+import those before it in this order: `nests`, `runtime`, `schedule`, `emit`, `execution`, `programs`,
+`launches` (import-linter refuses cycles).
 
 From a task to a native call:
 
@@ -15,6 +15,7 @@ From a task to a native call:
 - `schedule`: loop order, vector lanes, tiles, fusion and threads of a nest.
 - `emit`: LLVM IR of a nest: statements, vector loops, memory accesses, scalar functions.
 - `execution`: verified kernels as machine code, and their calls on checked arrays.
-- `programs`: the program IR: nests, matrix products, loops and branches over one arena, as one native call.
+- `programs`: the program IR: nests, matrix products, loops and branches over one arena.
+- `launches`: programs as calls with every integer in its place, their machine code, and its calls.
 - `runtime`: the machine: its processor, threads, BLAS, memory, and the kernel cache on disk.
 """

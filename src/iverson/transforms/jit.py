@@ -14,7 +14,7 @@ import numpy as np
 
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.tracked_guards import check_in_place
-from iverson.codegen.programs.integer_arguments import CodeSharing
+from iverson.codegen.launches.integer_arguments import CodeSharing
 from iverson.core.aval import Aval
 from iverson.core.counting import work
 from iverson.core.counting.notes import Called

@@ -1,6 +1,6 @@
-"""Programs: steps over one planned arena that run as one native call.
+"""Programs: steps over one planned arena, which run as one native call (`codegen.launches`).
 
-Of its siblings it may import all; none of them imports it.
+Of its siblings `launches` alone may import it; it may import the others.
 
 - `nodes`: the grammar on one page, and its classes: steps, views, programs.
 - `step_builders`: steps from tasks, and products by BLAS or by a nest.
@@ -11,30 +11,23 @@ Of its siblings it may import all; none of them imports it.
 - `product_accumulation`: a product and the sum that it is added to, as one BLAS call.
 - `row_fusion`: nests over the same rows as one nest.
 - `buffer_allocation`: the place of each temporary buffer in the arena, and writes over buffers that are dead.
-- `program_emission`: LLVM IR of a program: one function for all of its steps.
-- `product_emission`: machine code for matrix products, shared among threads where they are long.
 - `blas_calls`: addresses of BLAS routines, and their arguments.
 - `routines`: routines of libraries: their operands, and what is raised where they fail.
-- `routine_emission`: calls of routines.
-- `native_workers`: threads that wait in native code for shares of large loops.
-- `compiled_program`: compiled programs: `compile_program`, and their calls.
 - `interpret`: evaluation step by step, the oracle of emitted code.
-- `print`: programs as text, which caches key on.
+- `thread_sharing`: which phases and products threads share.
+- `print`: programs as text.
 """
 
 from iverson.codegen.programs.buffer_allocation import overwritten
-from iverson.codegen.programs.compiled_program import CompiledProgram, compile_program
 from iverson.codegen.programs.nodes import Branch, Nest, Product, Program, Repeat, View, whole
 
 __all__ = [
     "Branch",
-    "CompiledProgram",
     "Nest",
     "Product",
     "Program",
     "Repeat",
     "View",
-    "compile_program",
     "overwritten",
     "whole",
 ]

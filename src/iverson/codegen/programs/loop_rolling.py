@@ -26,7 +26,6 @@ from iverson.codegen.nests.nodes import (
     statements,
 )
 from iverson.codegen.nests.print import nameless_text
-from iverson.codegen.programs.launches import is_shared_out
 from iverson.codegen.programs.nodes import (
     Branch,
     Nest,
@@ -40,6 +39,7 @@ from iverson.codegen.programs.nodes import (
     walk,
 )
 from iverson.codegen.programs.nodes import mapped as with_views
+from iverson.codegen.programs.thread_sharing import is_shared_out
 from iverson.codegen.schedule.loop_fusion import fresh
 from iverson.expr.nodes import Const, Expr, changed
 

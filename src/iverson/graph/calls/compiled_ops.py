@@ -20,7 +20,7 @@ from iverson.autograd.joint_ops import JointOp
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import Node
 from iverson.autograd.stored_entries import spread
-from iverson.codegen.programs.integer_arguments import MOST, CodeSharing
+from iverson.codegen.launches.integer_arguments import MOST, CodeSharing
 from iverson.core.aval import Aval
 from iverson.core.counting import checks, work
 from iverson.core.dispatch import (

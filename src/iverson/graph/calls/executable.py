@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iverson.codegen.programs.integer_arguments import CodeSharing
+from iverson.codegen.launches.integer_arguments import CodeSharing
 from iverson.core.protocols import LayoutValue
 from iverson.core.python.cached import cached_property
 from iverson.graph.calls.cotangent_flags import OnFlags, on_flags

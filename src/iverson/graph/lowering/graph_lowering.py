@@ -28,9 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from iverson.codegen.programs import CompiledProgram, compile_program
-from iverson.codegen.programs.compiled_program import Calling, Planned, compiled_before
-from iverson.codegen.programs.integer_arguments import CodeSharing
+from iverson.codegen.launches import CompiledProgram, compile_program
+from iverson.codegen.launches.compiled_program import Calling, Planned, compiled_before
+from iverson.codegen.launches.integer_arguments import CodeSharing
 from iverson.core.counting import work
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.errors import (

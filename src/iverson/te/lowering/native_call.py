@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.codegen.launches import CompiledProgram, compile_program
 from iverson.codegen.nests.nodes import (
     Buffer,
     Kernel,
@@ -27,16 +28,7 @@ from iverson.codegen.nests.nodes import (
     with_buffers,
 )
 from iverson.codegen.nests.phase_cost import cost, is_worth_threads
-from iverson.codegen.programs import (
-    CompiledProgram,
-    Nest,
-    Product,
-    Program,
-    View,
-    blas_calls,
-    compile_program,
-    step_builders,
-)
+from iverson.codegen.programs import Nest, Product, Program, View, blas_calls, step_builders
 from iverson.codegen.programs.nodes import Step, c_strides, extents, whole
 from iverson.codegen.schedule import blas_contraction
 from iverson.codegen.schedule.parallel_scatter import shared

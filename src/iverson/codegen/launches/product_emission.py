@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from iverson.codegen.emit.llvm_builder import I32, I64, PTR, Builder, Type, Value, function_text, literal
-from iverson.codegen.programs.launches import Gemm, Integer, Place, Word
+from iverson.codegen.launches.nodes import Gemm, Integer, Place, Word
 from iverson.codegen.programs.nodes import Number
 
 #: Panels begin at multiples of this: the width of BLAS's tiles.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from iverson.codegen.emit import ufunc_calls
 from iverson.codegen.emit.llvm_builder import I32, I64, PTR, Value
-from iverson.codegen.programs.launches import Integer, Place, RoutineCall
-from iverson.codegen.programs.product_emission import (
+from iverson.codegen.launches.nodes import Integer, Place, RoutineCall
+from iverson.codegen.launches.product_emission import (
     Integers,
     counted,
     displaced,

@@ -22,6 +22,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from iverson.codegen.execution.launch import iterations
+from iverson.codegen.launches.nodes import (
+    Integer,
+    Launches,
+    Phases,
+    Substitution,
+    Word,
+    with_integers,
+)
+from iverson.codegen.launches.print import launches_text
 from iverson.codegen.nests.access_checks import Plan
 from iverson.codegen.nests.loop_facts import constant_extent
 from iverson.codegen.nests.nodes import (
@@ -43,15 +52,6 @@ from iverson.codegen.nests.nodes import (
     mapped,
     replaced,
     rewritten,
-)
-from iverson.codegen.programs.launches import (
-    Integer,
-    Launches,
-    Phases,
-    Substitution,
-    Word,
-    launches_text,
-    with_integers,
 )
 from iverson.codegen.schedule.row_tiling import parts
 from iverson.core.protocols import DType

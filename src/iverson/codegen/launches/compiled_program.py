@@ -16,14 +16,17 @@ from typing import Any
 import numpy as np
 
 from iverson.codegen.execution import object_code
+from iverson.codegen.launches import program_emission
+from iverson.codegen.launches.integer_arguments import CodeSharing
+from iverson.codegen.launches.native_workers import TEAM
+from iverson.codegen.launches.nodes import Launches
+from iverson.codegen.launches.print import launches_text
+from iverson.codegen.launches.program_launches import launches
 from iverson.codegen.nests import fault_reports
 from iverson.codegen.nests.nodes import Buffer
-from iverson.codegen.programs import blas_calls, program_emission
+from iverson.codegen.programs import blas_calls
 from iverson.codegen.programs.buffer_allocation import ALIGN, Arena, arena, in_place
-from iverson.codegen.programs.integer_arguments import CodeSharing
-from iverson.codegen.programs.launches import Launches, launches, launches_text
 from iverson.codegen.programs.loop_rolling import rolled
-from iverson.codegen.programs.native_workers import TEAM
 from iverson.codegen.programs.nodes import Program, extents
 from iverson.codegen.programs.print import program_text
 from iverson.codegen.programs.routines import Failure, error_of

@@ -31,13 +31,8 @@ from iverson.codegen.emit.llvm_builder import (
 )
 from iverson.codegen.emit.nest_emission import ATTRIBUTES, Works
 from iverson.codegen.emit.vector_access import in_memory
-from iverson.codegen.nests.access_checks import Plan
-from iverson.codegen.nests.access_checks import plan as plan_of
-from iverson.codegen.nests.nodes import Buffer, Kernel, arguments_of
-from iverson.codegen.nests.print import nameless_text
-from iverson.codegen.programs import blas_calls, product_emission, routine_emission
-from iverson.codegen.programs.launches import (
-    OFTEN,
+from iverson.codegen.launches import product_emission, routine_emission
+from iverson.codegen.launches.nodes import (
     Choice,
     Gemm,
     Launches,
@@ -48,14 +43,19 @@ from iverson.codegen.programs.launches import (
     Step,
     StopIf,
     Word,
-    is_shared_out,
     moving,
-    sharing,
     walk,
 )
+from iverson.codegen.launches.program_launches import OFTEN
+from iverson.codegen.nests.access_checks import Plan
+from iverson.codegen.nests.access_checks import plan as plan_of
+from iverson.codegen.nests.nodes import Buffer, Kernel, arguments_of
+from iverson.codegen.nests.print import nameless_text
+from iverson.codegen.programs import blas_calls
 from iverson.codegen.programs.nodes import Nest, Product, Program, Stop
 from iverson.codegen.programs.nodes import walk as program_walk
 from iverson.codegen.programs.routines import Failure
+from iverson.codegen.programs.thread_sharing import is_shared_out, sharing
 from iverson.codegen.runtime.array_headers import data_offset, flags_offset, items_offset
 from iverson.codegen.runtime.target import Machine
 

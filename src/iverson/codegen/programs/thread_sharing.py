@@ -1,0 +1,43 @@
+"""Which phases and products of a program threads share, by what they cost."""
+
+from __future__ import annotations
+
+from math import prod
+
+from iverson.codegen.execution.launch import iterations
+from iverson.codegen.nests.nodes import Loop, Stmt
+from iverson.codegen.nests.phase_cost import cost, is_worth_threads
+from iverson.codegen.programs.nodes import Product
+from iverson.codegen.schedule.parallel_scatter import shared
+
+#: Multiply-adds from which a product is shared out: some 20 microseconds of a processor. Measured against
+#: OpenBLAS's own threads (`make calibrate`, two threads at 2.5 GHz): not faster up to 1.7e7.
+WORTH_THREADS = 2**20
+#: Matrices of a batch from which they are the shares, and entries of a panel's edge that it has at least.
+MATRICES, PANEL = 4, 32
+
+
+def may_share(phase: Stmt) -> bool:
+    """True if threads may share a phase: no two of its iterations write one entry."""
+    return isinstance(phase, Loop) and phase.mark == "parallel" and not shared(phase)
+
+
+def is_shared_out(phase: Stmt) -> bool:
+    """True if threads share a phase: they may, and it is long."""
+    return may_share(phase) and iterations(phase, {}) > 1 and is_worth_threads(phase, cost(phase, {}))
+
+
+def sharing(s: Product) -> str:
+    """Parts of a product that threads share: "matrices", "rows" or "columns"; "" if none share it."""
+    (*batch, rows, columns), inner = s.out.shape, s.left.shape[-1]
+    work = rows * columns * inner
+    if work * prod(batch) < WORTH_THREADS:
+        return ""
+    if prod(batch) >= MATRICES:
+        return "matrices"
+    if work < WORTH_THREADS or max(rows, columns) < 2 * PANEL:
+        return ""
+    return "rows" if rows >= columns else "columns"
+
+
+__all__ = ["is_shared_out", "may_share", "sharing"]
