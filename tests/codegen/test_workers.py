@@ -13,6 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from iverson.codegen.execution.native_workers import TEAM, Team
 from iverson.codegen.nests import phase_cost
 from iverson.codegen.nests.nodes import Buffer
 from iverson.codegen.programs import (
@@ -26,7 +27,6 @@ from iverson.codegen.programs import (
     step_builders,
     whole,
 )
-from iverson.codegen.programs.native_workers import TEAM, Team
 from iverson.codegen.programs.nodes import View
 from iverson.codegen.runtime import blas_threads
 from iverson.codegen.schedule import blas_contraction

@@ -1,4 +1,4 @@
-"""Solves, decompositions, transforms and sorts as native steps, in every way to call, against NumPy and SciPy."""
+"""Solves, decompositions, transforms and sorts as native steps, in every way to call, against SciPy."""
 
 from __future__ import annotations
 

@@ -14,9 +14,7 @@ Of its siblings it may import all; none of them imports it.
 - `program_emission`: LLVM IR of a program: one function for all of its steps.
 - `product_emission`: machine code for matrix products, shared among threads where they are long.
 - `blas_calls`: addresses of BLAS routines, and their arguments.
-- `routines`: routines of libraries: their operands, and what is raised where they fail.
 - `routine_emission`: calls of routines.
-- `native_workers`: threads that wait in native code for shares of large loops.
 - `compiled_program`: compiled programs: `compile_program`, and their calls.
 - `interpret`: evaluation step by step, the oracle of emitted code.
 - `print`: programs as text, which caches key on.

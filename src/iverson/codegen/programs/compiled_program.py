@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from iverson.codegen.execution import object_code
+from iverson.codegen.execution.native_workers import TEAM
+from iverson.codegen.execution.routines import Failure, error_of
 from iverson.codegen.nests import fault_reports
 from iverson.codegen.nests.nodes import Buffer
 from iverson.codegen.programs import blas_calls, program_emission
 from iverson.codegen.programs.buffer_allocation import ALIGN, Arena, arena, in_place
 from iverson.codegen.programs.loop_rolling import rolled
-from iverson.codegen.programs.native_workers import TEAM
 from iverson.codegen.programs.nodes import Program, extents
 from iverson.codegen.programs.print import program_text, structure
-from iverson.codegen.programs.routines import Failure, error_of
 from iverson.codegen.programs.row_fusion import by_rows
 from iverson.codegen.programs.verify import verify
 from iverson.codegen.runtime import kernel_cache, workspaces

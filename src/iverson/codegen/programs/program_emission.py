@@ -31,6 +31,7 @@ from iverson.codegen.emit.llvm_builder import (
 from iverson.codegen.emit.nest_emission import ATTRIBUTES, Works
 from iverson.codegen.emit.vector_access import in_memory
 from iverson.codegen.execution.launch import iterations
+from iverson.codegen.execution.routines import Failure
 from iverson.codegen.nests.access_checks import Plan
 from iverson.codegen.nests.access_checks import plan as plan_of
 from iverson.codegen.nests.nodes import Buffer, Kernel, Loop, Stmt, arguments_of
@@ -52,7 +53,6 @@ from iverson.codegen.programs.nodes import (
     uses,
     walk,
 )
-from iverson.codegen.programs.routines import Failure
 from iverson.codegen.runtime.array_headers import data_offset, flags_offset, items_offset
 from iverson.codegen.runtime.target import Machine
 from iverson.codegen.schedule.parallel_scatter import shared

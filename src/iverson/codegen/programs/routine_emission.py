@@ -7,9 +7,9 @@ from math import prod
 
 from iverson.codegen.emit import ufunc_calls
 from iverson.codegen.emit.llvm_builder import I32, I64, PTR, Builder, Value
+from iverson.codegen.execution.routines import Function, Loop, Reference, extents_of
 from iverson.codegen.programs.nodes import Call, View
 from iverson.codegen.programs.product_emission import counted, displaced, item_indices, module_constant
-from iverson.codegen.programs.routines import Function, Loop, Reference, extents_of
 from iverson.codegen.runtime import library_functions
 
 Pointer = Callable[[View], Value]

@@ -427,7 +427,8 @@ class Segment:
                 for v, x, well in zip(views, e.operands, as_they_lie, strict=True)
             ]
             lhs, rhs = _factors(views, batch, fold)
-        self.steps += step_builders.turned(step_builders.product(out, lhs, rhs), self.memory.temp)
+        halved = step_builders.symmetric(out, lhs, rhs)
+        self.steps += halved or step_builders.turned(step_builders.product(out, lhs, rhs), self.memory.temp)
 
     def compact(self, v: Value) -> View:
         """View of a copy of a value, in order."""

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.linalg import _umath_linalg
 
+from iverson.codegen.execution.routines import Failure, Function, Loop, Reference
 from iverson.codegen.nests.nodes import BOOL, Load
 from iverson.codegen.nests.task import Task
 from iverson.codegen.programs import View, step_builders
 from iverson.codegen.programs.nodes import Call, Step, Stop
-from iverson.codegen.programs.routines import Failure, Function, Loop, Reference
 from iverson.codegen.runtime import library_functions
 from iverson.codegen.schedule.exact_walks import boxed
 from iverson.core import dtypes
@@ -175,7 +175,7 @@ def _solve(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None
     batch, dtype = x.shape[:-2], x.buffer.dtype
     failure = Failure("solve", "a", "Singular matrix", DECOMPOSES)
     if small_matrices.is_small(max(x.shape[-2:]), batch, dtype):
-        _small_solve(calls, *operands, x, failure)
+        _small_solve(calls, operands[0], operands[1], x, failure)
         return
     a, b = (_spread(calls.in_dtype(v, dtype), batch, 2) for v in operands)
     calls.loop("linalg", "solve", "mm,mn->mn", (a, b, x), failure)

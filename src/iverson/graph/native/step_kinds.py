@@ -15,7 +15,7 @@ from iverson.graph.native.indexed_writes import is_write
 from iverson.graph.native.layout_assignment import in_order_of_reads
 from iverson.graph.native.library_calls import is_call
 from iverson.graph.native.recurrence_loops import is_recurrence
-from iverson.graph.native.sort_loops import is_order
+from iverson.graph.native.sort_loops import is_order, is_position
 from iverson.graph.native.sparse_row_products import is_rows
 from iverson.graph.native.strided_views import Strided, view
 from iverson.graph.passes import simplified_body
@@ -31,6 +31,7 @@ class Kinds:
 
     def __init__(self, graph: Graph) -> None:
         self.views: dict[Value, Strided] = {}
+        self.inputs = set(graph.inputs)
         self.kinds = {id(e): self._kind(e) for e in graph.equations}
 
     def of(self, e: Equation) -> str:
@@ -54,7 +55,8 @@ class Kinds:
             return "product"
         if is_recurrence(e):
             return "recurrence"
-        if is_order(e):
+        # Of a value that is computed here, a nest need not store it.
+        if is_order(e) or (is_position(e) and e.operands[0] in self.inputs):
             return "order"
         if is_call(e):
             return "call"
