@@ -115,11 +115,11 @@ def extents_of(cores: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> Mappi
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is raised where a routine failed: the parts of an error of linear algebra."""
+    """Parts of the error that is raised where a routine failed."""
 
     operation: str
     argument: str
-    got: str
+    problem: str
     expected: str
     remedy: str = ""
 
@@ -129,7 +129,7 @@ def error_of(failure: Failure) -> LinearAlgebraError:
     return LinearAlgebraError(
         failure.operation,
         failure.argument,
-        got=failure.got,
+        got=failure.problem,
         expected=failure.expected,
         remedy=failure.remedy,
     )

@@ -110,21 +110,21 @@ def product(
     return step
 
 
-def symmetric(out: View, left: View, right: View) -> tuple[Step, ...] | None:
+def symmetric(out: View, lhs: View, rhs: View) -> tuple[Step, ...] | None:
     """Steps of a product of a real matrix with its transpose, with little more than half of the work.
 
     Each of a few panels of rows is computed up to the diagonal, and what is above is a copy of what is below.
     None for other products, and for those that are too small.
     """
     n = out.shape[-1]
-    if len(out.shape) > 2 or right != left.transposed or out.buffer.dtype.kind != "f" or n < SYMMETRIC:
+    if len(out.shape) > 2 or rhs != lhs.transposed or out.buffer.dtype.kind != "f" or n < SYMMETRIC:
         return None
     steps: list[Step] = []
     panels = max(4, n // PANEL)
     for k in range(panels):
         start, stop = n * k // panels, n * (k + 1) // panels
-        panel, rows = _cut(out, (start, stop), (0, stop)), _cut(left, (start, stop), (0, left.shape[-1]))
-        steps.append(product(panel, rows, _cut(right, (0, right.shape[-2]), (0, stop))))
+        panel, rows = _cut(out, (start, stop), (0, stop)), _cut(lhs, (start, stop), (0, lhs.shape[-1]))
+        steps.append(product(panel, rows, _cut(rhs, (0, rhs.shape[-2]), (0, stop))))
     return (*steps, _mirrored(out))
 
 

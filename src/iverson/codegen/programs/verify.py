@@ -188,8 +188,8 @@ class _Verifier:
         self.require(max(map(max, filter(None, shapes)), default=0) < 2**31, name, "an axis of 2**31", "less")
         for v, core in zip(s.views, routine.cores, strict=True):
             first = len(v.shape) - len(core)
-            own = View(v.buffer, v.shape[first:], v.strides[first:])
-            in_order = isinstance(routine, Loop) or own.contiguous
+            operand = View(v.buffer, v.shape[first:], v.strides[first:])
+            in_order = isinstance(routine, Loop) or operand.contiguous
             self.require(in_order, name, f"strides {v.strides}", "core axes in C order")
         if s.status is not None:
             dtype = s.status.buffer.dtype

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from iverson.core.protocols import DType
+
 _SYMBOL = re.compile(rb"iverson\.(lapack|blas|sort|argsort|extremum|status)\.(\w+)")
 #: Whether the offsets below are those of NumPy's tables: its ABI fixes them for version 2.
 HAS_TABLES = np.__version__.startswith("2.")
@@ -47,12 +49,12 @@ def blas(name: str) -> str:
     return f"iverson.blas.{name}"
 
 
-def sort(dtype: np.dtype[Any], kind: str, *, order: bool) -> str:
+def sort(dtype: DType, kind: str, *, order: bool) -> str:
     """Symbol of NumPy's sort of a dtype, in place; with ``order``, of its sort of positions."""
     return f"iverson.{'argsort' if order else 'sort'}.{kind}_{dtype.name}"
 
 
-def extremum(dtype: np.dtype[Any], name: str) -> str:
+def extremum(dtype: DType, name: str) -> str:
     """Symbol of NumPy's "argmax" or "argmin" of a dtype."""
     return f"iverson.extremum.{name}_{dtype.name}"
 

@@ -147,20 +147,20 @@ class Segment:
         return self.steps
 
     def inside(
-        self, body: Body, given: Sequence[View], into: Sequence[View], times: Times, shared: int = 0
+        self, body: Body, given: Sequence[View], into: Sequence[View], times: Times, consts: int = 0
     ) -> tuple[Step, ...]:
         """The steps of a body whose inputs are in ``given``, and which writes its outputs to ``into``.
 
         What they need before a loop around them is added to the steps here.
 
-        shared : number of inputs, the first ones, that are the same in all steps of a loop.
+        consts : number of inputs, the first ones, that are the same in all steps of a loop.
         """
         graph = body.graph
         constants = arrays_of(graph)
         inner = Segment(graph.equations, body.kinds.of, graph.outputs, constants, self.memory, times)
         inner.places.update(zip(graph.inputs, given, strict=True))
         inner.targets.update(zip(graph.outputs, into, strict=True))
-        inner.shared.update(graph.inputs[:shared])
+        inner.shared.update(graph.inputs[:consts])
         steps = tuple(inner.run())
         self.steps += inner.before
         return steps

@@ -160,7 +160,7 @@ def _symmetrized(calls: Calls, x: View, dtype: DType, out: View | None = None) -
     x = calls.in_dtype(x, dtype)
     half = const(0.5, dtypes.real_of(dtype))
 
-    def value(_: Any, x: Expr, y: Expr) -> Expr:
+    def value(_: Sequence[Expr], x: Expr, y: Expr) -> Expr:
         other = Apply("conj", (y,), dtype) if dtype.kind == "c" else y
         return Apply("multiply", (cast(half, dtype), Apply("add", (x, other), dtype)), dtype)
 
@@ -181,15 +181,17 @@ def _solve(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None
     calls.loop("linalg", "solve", "mm,mn->mn", (a, b, x), failure)
 
 
-def _plain(name: str, cores: str, got: str = "") -> Callable[..., None]:
+def _plain(name: str, cores: str, problem: str = "") -> Callable[..., None]:
     """Steps of an op that is one universal function of a matrix.
 
-    got : what its failure says; empty if it has none.
+    problem : what its failure says; empty if it has none.
     """
 
     def call(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
         x = calls.in_dtype(operands[0], outs[0].buffer.dtype)
-        calls.loop("linalg", name, cores, (x, *outs), Failure(name, "x", got, DECOMPOSES) if got else None)
+        calls.loop(
+            "linalg", name, cores, (x, *outs), Failure(name, "x", problem, DECOMPOSES) if problem else None
+        )
 
     return call
 
@@ -238,7 +240,7 @@ def _small_cholesky(calls: Calls, x: View, y: View, failure: Failure) -> None:
     calls.steps.append(small_matrices.cholesky(small.lanes))
     small.stop(lambda d: _not(Apply("greater", (d, zero), BOOL)), failure)
 
-    def triangle(at: Any, t: Expr) -> Expr:
+    def triangle(at: Sequence[Expr], t: Expr) -> Expr:
         return Select(Apply("less_equal", (at[-1], at[-2]), BOOL), t, zero)
 
     calls.nest(y, triangle, t=small.matrices)
@@ -249,9 +251,8 @@ def _small_solve(calls: Calls, a: View, b: View | None, x: View, failure: Failur
     dtype, batch, n = x.buffer.dtype, x.shape[:-2], x.shape[-2]
     matrices, sides = Small(calls, a, dtype, batch).taken(a), Small(calls, x, dtype, batch)
     if b is None:
-        one, zero = const(1, dtype), const(0, dtype)
-        unit = lambda at: Select(Apply("equal", (at[-1], at[-2]), BOOL), one, zero)
-        calls.nest(sides.matrices, unit)
+        unit, zero = const(1, dtype), const(0, dtype)
+        calls.nest(sides.matrices, lambda at: Select(Apply("equal", (at[-1], at[-2]), BOOL), unit, zero))
     else:
         sides.taken(b)
     row = calls.temp(dtype, (1, n + x.shape[-1], matrices.count))
@@ -293,7 +294,7 @@ def _inv(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
     if small_matrices.is_small(a.shape[-1], a.shape[:-2], y.buffer.dtype):
         _small_solve(calls, a, None, y, failure)
     else:
-        _plain("inv", "mm->mm", failure.got)(calls, operands, outs)
+        _plain("inv", "mm->mm", failure.problem)(calls, operands, outs)
 
 
 def _hermitian(name: str, routine: str, cores: str) -> Callable[..., None]:
@@ -353,19 +354,19 @@ def _qr(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
     top = _part(reflections, -2, 0, k)
     zero = const(0, r.buffer.dtype)
 
-    def triangle(at: Any, x: Expr) -> Expr:
+    def triangle(at: Sequence[Expr], x: Expr) -> Expr:
         return Select(Apply("less_equal", (at[-2], at[-1]), BOOL), _rounded(x, r), zero)
 
     calls.nest(r, triangle, x=top)
     columns = m if basis else k
-    whole = q if q.buffer.dtype == dtype and not basis else calls.temp(dtype, (*batch, m, columns))
+    full_q = q if q.buffer.dtype == dtype and not basis else calls.temp(dtype, (*batch, m, columns))
     if basis:
-        calls.loop("linalg", "qr_complete", "mn,n->mm", (reflections, scales, whole))
+        calls.loop("linalg", "qr_complete", "mn,n->mm", (reflections, scales, full_q))
     else:
-        calls.loop("linalg", "qr_reduced", "mn,k->mk", (reflections, scales, whole))
+        calls.loop("linalg", "qr_reduced", "mn,k->mk", (reflections, scales, full_q))
     for out, start, stop in ((q, 0, k), *((b, k, m) for b in basis)):
-        if out is not whole and 0 not in out.shape:
-            calls.nest(out, lambda _, x, out=out: _rounded(x, out), x=_part(whole, -1, start, stop))
+        if out is not full_q and 0 not in out.shape:
+            calls.nest(out, lambda _, x, out=out: _rounded(x, out), x=_part(full_q, -1, start, stop))
 
 
 def _rounded(x: Expr, out: View) -> Expr:
@@ -449,7 +450,7 @@ def _solve_triangular(
         routine = Function(library_functions.blas(letter + "trsv"), arguments, ("mm", "m"), ("in", "inout"))
         calls.steps.append(Call(routine, (matrix, vector)))
         return
-    one = calls.memory.hold(np.ones((), dtype))
+    scale = calls.memory.hold(np.ones((), dtype))
     arguments = (
         *("R", upper, "N" if by_rows else "T", "N", columns, n),
         *(Reference(2), Reference(0), n, Reference(1), columns),
@@ -457,7 +458,7 @@ def _solve_triangular(
     routine = Function(
         library_functions.blas(letter + "trsm"), arguments, ("mm", "mn", ""), ("in", "inout", "in")
     )
-    calls.steps.append(Call(routine, (matrix, x, _spread(one, tuple(batch), 0))))
+    calls.steps.append(Call(routine, (matrix, x, _spread(scale, tuple(batch), 0))))
 
 
 def _in_order(v: View) -> bool:

@@ -202,7 +202,7 @@ def _in_place(keys: View, kind: str = QUICK) -> Step:
 
 
 def _any_negative_zero(x: View, flag: View) -> Step:
-    """Whether an entry is -0."""
+    """Nest that finds whether an entry is -0."""
     over = step_builders.axes(x.shape)
     entry = Load(step_builders.as_buffer("x", x), step_builders.variables(over))
     zero = Apply("equal", (entry, const(0, x.buffer.dtype)), BOOL)
