@@ -86,7 +86,7 @@ class Layout:
     report, and failures with which steps may stop the program.
 
     nests : each distinct kernel by its text, with its plan and the number of its first place in the record of
-    faults. shared_products : whether threads take part in products.
+    faults. shared_products, shared_calls : whether threads take part in products, and in calls of routines.
     """
 
     objects: tuple[Buffer, ...]
@@ -95,6 +95,7 @@ class Layout:
     failures: tuple[Failure, ...]
     nests: dict[str, tuple[Kernel, Plan, int]]
     shared_products: bool
+    shared_calls: bool
 
     @property
     def places(self) -> int:
@@ -113,7 +114,7 @@ class Layout:
     def shared_out(self) -> bool:
         """True if threads take part."""
         phases = (p for kernel, _, _ in self.nests.values() for p in kernel.phases)
-        return self.shared_products or any(map(is_shared_out, phases))
+        return self.shared_products or self.shared_calls or any(map(is_shared_out, phases))
 
 
 def layout(program: Program) -> Layout:
@@ -134,8 +135,11 @@ def layout(program: Program) -> Layout:
     shared_products = any(
         isinstance(s, Product) and product_emission.is_shared_out(s) for s in walk(program.steps)
     )
+    shared_calls = any(isinstance(s, Call) and routine_emission.is_shared_out(s) for s in walk(program.steps))
     objects = *program.of("in", "inout"), *program.of("out")
-    return Layout(objects, program.of("const"), tuple(routines), tuple(failures), nests, shared_products)
+    return Layout(
+        objects, program.of("const"), tuple(routines), tuple(failures), nests, shared_products, shared_calls
+    )
 
 
 def emit(program: Program, arena: Arena, known: Layout, target: Machine) -> str:
@@ -333,7 +337,7 @@ class _Emitter:
             elif isinstance(s, Repeat):
                 self.repeat(s)
             elif isinstance(s, Call):
-                routine_emission.emit(self.b, s, self.pointer)
+                routine_emission.emit(self.b, s, self.pointer, self.products.run, self.texts)
             elif isinstance(s, Stop):
                 self.stop(s)
             else:

@@ -295,12 +295,25 @@ class Segment:
     # --- expressions ------------------------------------------------------------------------------
 
     def group(self, group: list[Equation], k: int) -> None:
+        if len(group) == 1 and self._is_called(group[0]):
+            return
         expressions = _Group(self, {v for e in group for v in e.results})
         for e in group:
             expressions.add(e)
         outputs = {v: self.made(v) for e in group for v in e.results if self.read_until[v] > k}
         if outputs:
             self.steps += expressions.steps(outputs, self.temp)
+
+    def _is_called(self, e: Equation) -> bool:
+        """Add the call of the universal function that is all of an equation; False if there is none."""
+        loop = library_calls.universal(e)
+        if loop is None or any(x in self.views and x not in self.places for x in e.operands):
+            return False
+        operands = [self.view_of(x) for x in e.operands]
+        if not all(v.contiguous for v in operands):
+            return False
+        self.steps.append(library_calls.on_entries(loop, [*operands, self.made(e.results[0])]))
+        return True
 
     def copy(self, out: View, v: Value) -> None:
         """Copy a value into a view."""
