@@ -136,15 +136,15 @@ ENTRIES = 64
 def universal(e: Equation) -> Loop | None:
     """Loop of the universal function that is all of an equation on values of one shape; None for others."""
     where = scalar_code.universal_function(e.op.name)
-    v, others = e.results[0], e.operands
+    v, operands = e.results[0], e.operands
     if where is None or not e.op.elementwise or v.dtype.name not in ("float32", "float64"):
         return None
-    if prod(v.shape) < ENTRIES or any(type(x) is not Value for x in others):
+    if prod(v.shape) < ENTRIES or any(type(x) is not Value for x in operands):
         return None
-    if any((x.shape, x.dtype) != (v.shape, v.dtype) for x in others):
+    if any((x.shape, x.dtype) != (v.shape, v.dtype) for x in operands):
         return None
-    code, roles = letter(v.dtype), (*["in"] * len(others), "out")
-    return Loop(*where, f"{code * len(others)}->{code}", ("",) * len(roles), roles)
+    code, roles = letter(v.dtype), (*["in"] * len(operands), "out")
+    return Loop(*where, f"{code * len(operands)}->{code}", ("",) * len(roles), roles)
 
 
 def on_entries(loop: Loop, views: Sequence[View]) -> Call:
