@@ -46,7 +46,7 @@ ORDERS = ("argsort", "argtop", "sort", "searchsorted", "cumulative_argmax")
 #: Entries of an order up to which they are inserted one by one into those that were first so far.
 FEW = 64
 #: Of complex numbers; extrema of others are tensor expressions.
-COMPLEX_ORDERS = ("argsort", "sort", "searchsorted", "argmax", "argmin")
+COMPLEX_ORDERS = ("argsort", "argtop", "sort", "searchsorted", "argmax", "argmin")
 
 
 def is_order(equation: Equation) -> bool:
