@@ -66,6 +66,13 @@ SECTIONS: dict[str, tuple[Chosen, ...]] = {
         Chosen("compiled_lstm", (64, 256), {JAX: 0.5, TORCH: 0.5}),
         Chosen("compiled_slices", (32, 64, 128), {JAX: 0.05, TORCH: 0.05}),
     ),
+    "solves and transforms": (
+        Chosen("heat_implicit", (16, 64, 128), {JAX: 1.2}),
+        Chosen("kalman_smoother", (4, 16), {JAX: 1.2}),
+        Chosen("split_step", (256, 1024, 4096), {JAX: 1.2}),
+        Chosen("fourier_layer", (64, 256, 1024), {JAX: 1.2}),
+        Chosen("batched_cholesky", (16,), {JAX: 0.8, TORCH: 0.8}),
+    ),
     "second derivatives, ReLU": (
         Chosen("compiled_second_relu", (2_000, 10_000), {JAX: 1.0, TORCH: 0.3}),
         Chosen("compiled_second_relu_squared", (2_000,), {JAX: 1.0, TORCH: 0.35}),

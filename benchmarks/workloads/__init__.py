@@ -6,6 +6,7 @@ from benchmarks.workloads import (
     bridges,
     compiled,
     digits_step,
+    factorisations,
     lstm_backward,
     overhead,
     second_derivative,
@@ -41,6 +42,7 @@ MODULES = (
     second_orders,
     series,
     steps,
+    factorisations,
     training,
     bridges,
 )

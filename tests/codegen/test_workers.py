@@ -13,8 +13,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from iverson.codegen.execution.native_workers import TEAM, Team
 from iverson.codegen.launches import compile_program, compiled_program, product_emission
-from iverson.codegen.launches.native_workers import TEAM, Team
 from iverson.codegen.nests import phase_cost
 from iverson.codegen.nests.nodes import Buffer
 from iverson.codegen.programs import (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.fft
-import scipy.linalg
+import scipy.special
 
 import iverson as iv
 from iverson import linalg
@@ -16,7 +16,7 @@ from iverson.codegen.programs import interpret
 from iverson.codegen.programs.nodes import Call, Repeat, walk
 from iverson.errors import DTypeError, LinearAlgebraError
 from iverson.graph.calls.executable import executable
-from iverson.graph.lowering.graph_lowering import Native
+from iverson.graph.lowering.graph_lowering import Library, Native
 from iverson.graph.passes import simplified
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -394,3 +394,85 @@ def test_the_interpreter_of_programs_calls_routines_as_machine_code_does() -> No
     arrays = [by_shape[v.shape].copy() for v in step.inputs]
     for found, expected in zip(interpret.run(program, arrays), step.compiled(*arrays), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+# --- universal functions, extrema, products ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_universal_function_by_itself_is_one_call(dtype: str) -> None:
+    for n in (1, 63, 64, 1000, 20000):
+        x, y = drawn((n,), dtype), drawn((n,), dtype, seed=1)
+        for f, reference, args in (
+            (iv.tan, np.tan, (x,)),
+            (iv.atan2, np.arctan2, (x, y)),
+            (iv.special.j1, scipy.special.j1, (x,)),
+        ):
+            handles = list(map(iv.asarray, args))
+            np.testing.assert_allclose(np.asarray(iv.jit(f)(*handles)), reference(*args), rtol=1e-6)
+            assert routines(f, *args) == (n >= 64)
+    square = drawn((9, 9), dtype)
+    np.testing.assert_allclose(
+        np.asarray(iv.jit(lambda x: iv.tan(x.mT))(iv.asarray(square))), np.tan(square.T), rtol=1e-6
+    )
+    gradient = iv.jit(iv.grad(lambda x: iv.sum(iv.atan(x))))(iv.asarray(square))
+    np.testing.assert_allclose(np.asarray(gradient), 1 / (1 + square**2), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "float16", "float32", "float64"])
+def test_positions_of_extrema_are_those_of_numpy(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((1,), (17,), (3, 5), (2, 3, 4)):
+        x = rng.integers(0, 3, shape).astype(dtype)
+        for name in ("argmax", "argmin"):
+            for axis in (None, -1, 0):
+                for keepdims in (False, True):
+
+                    def f(x: Any, name: str = name, axis: Any = axis, keepdims: bool = keepdims) -> Any:
+                        return getattr(iv, name)(x, axis=axis, keepdims=keepdims)
+
+                    expected = getattr(np, name)(x, axis=axis, keepdims=keepdims)
+                    np.testing.assert_array_equal(np.asarray(iv.jit(f)(iv.asarray(x))), expected)
+    if dtype[0] == "f":
+        x = np.array([1, np.nan, 3, np.nan, -1], dtype)
+        assert int(iv.jit(iv.argmax)(iv.asarray(x))) == int(iv.jit(iv.argmin)(iv.asarray(x))) == 1
+
+
+def test_products_with_the_own_transpose() -> None:
+    for n, k in ((95, 3), (96, 10), (131, 300), (300, 7)):
+        x = drawn((n, k))
+        for f, arg in (
+            (lambda x: x @ x.mT, x),
+            (lambda x: x.mT @ x, x.T.copy()),
+            (lambda x: x @ x.mT + 1, x),
+        ):
+            found, expected = np.asarray(iv.jit(f)(iv.asarray(arg))), f(iv.asarray(arg))
+            np.testing.assert_allclose(found, np.asarray(expected), rtol=1e-11, atol=1e-11)
+            np.testing.assert_array_equal(found, found.T)
+
+
+def test_long_transforms_are_library_steps_outside_of_loops_alone() -> None:
+    x = drawn((2**15,), "complex128")
+    graph = simplified(iv.jit(iv.fft.fft).graph(iv.asarray(x)))
+    assert [type(s) for s in executable(graph).steps] == [Library]
+
+    def looped(x: Any) -> Any:
+        return iv.scan(lambda c, _: (iv.fft.fft(c), None), x, None, length=2)[0]
+
+    programs_of(looped, x)
+    expected = scipy.fft.fft(scipy.fft.fft(x))
+    np.testing.assert_allclose(np.asarray(iv.jit(looped)(iv.asarray(x))), expected, rtol=1e-9, atol=1e-8)
+
+
+def test_searches_in_lanes() -> None:
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 17, 1000):
+        x = np.sort(rng.integers(0, 50, n).astype(float))
+        x[-1] = np.nan
+        for shape in ((0,), (1,), (7,), (3, 9), (1000,)):
+            v = rng.integers(-1, 52, shape).astype(float)
+            for side in ("left", "right"):
+                found = iv.jit(lambda x, v, s=side: iv.searchsorted(x, v, side=s))(
+                    iv.asarray(x), iv.asarray(v)
+                )
+                np.testing.assert_array_equal(np.asarray(found), np.searchsorted(x, v, side=side))

@@ -118,7 +118,7 @@ SPARSE_EXCEPTIONS = {"products of two sparse matrices, and parts of them": {"mat
 #: Products of two sparse vectors that are too long to be made arrays.
 OF_VECTORS = {"linear_convolution"}
 #: Of sparse matrices that are too large to be made arrays.
-OF_LARGE = {"det", "eigvalsh", "rfft", "slogdet", "solve_triangular", "svdvals"}
+OF_LARGE = {"argtop", "det", "eigvalsh", "rfft", "slogdet", "solve_triangular", "svdvals"}
 PACKED = {"from_values", "values_at"}
 
 

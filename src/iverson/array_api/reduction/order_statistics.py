@@ -14,7 +14,7 @@ from iverson.array_api.conventions.operands import as_inexact, as_operand, as_pl
 from iverson.array_api.entries.indexing import take_along_axis
 from iverson.array_api.reduction.reductions import entry_count
 from iverson.core import dtypes
-from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, zero_filled
+from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
@@ -373,7 +373,7 @@ def _chosen(x: Array, places: slice, axis: int, descending: bool) -> TopK:
     """Entries at ``places`` of the order along ``axis``, and their positions; only the needed part is sorted
     if it is short.
     """
-    if 0 < _FEW * places.stop <= x.shape[axis]:
+    if value_of(x, None) is not None and 0 < _FEW * places.stop <= x.shape[axis]:
         order = F.argtop(x, axis=axis, count=places.stop, descending=descending)
     else:
         order = F.argsort(x, axis=axis, descending=descending, stable=True)

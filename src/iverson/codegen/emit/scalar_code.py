@@ -201,7 +201,14 @@ def _universal(module: str, name: str) -> Emitter:
         letter = "f" if args[0].type.elem == "float" else "d"
         return ufunc_calls.call(b, module, name, f"{letter * len(args)}->{letter}", args)
 
+    emitter.universal = module, name  # type: ignore[attr-defined]
     return emitter
+
+
+def universal_function(name: str) -> tuple[str, str] | None:
+    """Module and name of the universal function that is all of a function of floats; None for others."""
+    where: tuple[str, str] | None = getattr(_FLOAT.get(name), "universal", None)
+    return where
 
 
 def _scipy(name: str) -> Emitter:

@@ -9,7 +9,6 @@ Of its siblings it may import all; none of them imports it.
 - `program_emission`: LLVM IR of launches: one function for all of them.
 - `product_emission`: machine code for matrix products, shared among threads where they are long.
 - `routine_emission`: calls of routines.
-- `native_workers`: threads that wait in native code for shares of large loops.
 - `compiled_program`: compiled programs: `compile_program`, and their calls.
 """
 

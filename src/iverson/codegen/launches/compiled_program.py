@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from iverson.codegen.execution import object_code
+from iverson.codegen.execution.native_workers import TEAM
+from iverson.codegen.execution.routines import Failure, error_of
 from iverson.codegen.launches import program_emission
 from iverson.codegen.launches.integer_arguments import CodeSharing
-from iverson.codegen.launches.native_workers import TEAM
 from iverson.codegen.launches.nodes import Launches
 from iverson.codegen.launches.print import launches_text
 from iverson.codegen.launches.program_launches import launches
@@ -29,7 +30,6 @@ from iverson.codegen.programs.buffer_allocation import ALIGN, Arena, arena, in_p
 from iverson.codegen.programs.loop_rolling import rolled
 from iverson.codegen.programs.nodes import Program, extents
 from iverson.codegen.programs.print import program_text
-from iverson.codegen.programs.routines import Failure, error_of
 from iverson.codegen.programs.row_fusion import by_rows
 from iverson.codegen.programs.verify import verify
 from iverson.codegen.runtime import kernel_cache, workspaces

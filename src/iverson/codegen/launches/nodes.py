@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from iverson.codegen.execution.routines import Routine
 from iverson.codegen.nests.access_checks import Plan
 from iverson.codegen.nests.nodes import Buffer, Kernel
 from iverson.codegen.programs.nodes import Number
-from iverson.codegen.programs.routines import Routine
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,7 @@ class RoutineCall:
     arguments : integers that a `routines.Function` is called with, in order. batch, units, steps, count : as
     of `Gemm`, with steps for each place; of a `routines.Loop`, without the last axis, over which it runs
     itself. sizes, strides : of a Loop, extents of this axis and of the core axes, and bytes along these.
+    is_shared : True for a Loop whose ``count`` entries threads share.
     """
 
     routine: Routine
@@ -136,6 +137,7 @@ class RoutineCall:
     count: Integer
     sizes: tuple[Integer, ...]
     strides: tuple[Integer, ...]
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +263,7 @@ class _Change:
             steps=tuple([self.integers(x) for x in s.steps]),
             count=self.integer(s.count),
             sizes=self.integers(s.sizes),
-            strides=self.integers(s.strides),
+            strides=s.strides if s.is_shared else self.integers(s.strides),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from iverson.codegen.execution import routines
 from iverson.codegen.launches.nodes import (
     Choice,
     Integer,
@@ -19,7 +20,6 @@ from iverson.codegen.launches.nodes import (
 from iverson.codegen.nests.access_checks import Plan
 from iverson.codegen.nests.nodes import Buffer, Kernel, loads_and_stores
 from iverson.codegen.nests.print import nameless_text
-from iverson.codegen.programs import routines
 from iverson.codegen.programs.nodes import Number
 
 
@@ -110,7 +110,7 @@ class _Printer:
             routine = routine.symbol, letters, routine.roles, routine.by_reference
         status = "" if s.status is None else f"{self.place(s.status)} = "
         batch = f"{_text(s.count)} {_texts(s.batch)} {_texts(s.units)} {''.join(map(_texts, s.steps))}"
-        numbers = f"{_texts(s.arguments)} {_texts(s.sizes)} {_texts(s.strides)}"
+        numbers = f"{_texts(s.arguments)} {_texts(s.sizes)} {_texts(s.strides)} {int(s.is_shared)}"
         return f"{status}{routine}({self.places(s.places)}) {batch} {numbers}"
 
 

@@ -31,6 +31,7 @@ from iverson.codegen.emit.llvm_builder import (
 )
 from iverson.codegen.emit.nest_emission import ATTRIBUTES, Works
 from iverson.codegen.emit.vector_access import in_memory
+from iverson.codegen.execution.routines import Failure
 from iverson.codegen.launches import product_emission, routine_emission
 from iverson.codegen.launches.nodes import (
     Choice,
@@ -52,10 +53,9 @@ from iverson.codegen.nests.access_checks import plan as plan_of
 from iverson.codegen.nests.nodes import Buffer, Kernel, arguments_of
 from iverson.codegen.nests.print import nameless_text
 from iverson.codegen.programs import blas_calls
-from iverson.codegen.programs.nodes import Nest, Product, Program, Stop
+from iverson.codegen.programs.nodes import Call, Nest, Product, Program, Stop
 from iverson.codegen.programs.nodes import walk as program_walk
-from iverson.codegen.programs.routines import Failure
-from iverson.codegen.programs.thread_sharing import is_shared_out, sharing
+from iverson.codegen.programs.thread_sharing import is_shared_call, is_shared_out, sharing
 from iverson.codegen.runtime.array_headers import data_offset, flags_offset, items_offset
 from iverson.codegen.runtime.target import Machine
 
@@ -88,7 +88,7 @@ class Layout:
     report, and failures with which steps may stop the program.
 
     nests : each distinct kernel by its text, with its plan and the number of its first place in the record of
-    faults. shared_products : whether threads take part in products.
+    faults. shared_products, shared_calls : whether threads take part in products, and in calls of routines.
     """
 
     objects: tuple[Buffer, ...]
@@ -97,6 +97,7 @@ class Layout:
     failures: tuple[Failure, ...]
     nests: dict[str, tuple[Kernel, Plan, int]]
     shared_products: bool
+    shared_calls: bool
 
     @property
     def places(self) -> int:
@@ -115,7 +116,7 @@ class Layout:
     def shared_out(self) -> bool:
         """True if threads take part."""
         phases = (p for kernel, _, _ in self.nests.values() for p in kernel.phases)
-        return self.shared_products or any(map(is_shared_out, phases))
+        return self.shared_products or self.shared_calls or any(map(is_shared_out, phases))
 
 
 def layout(program: Program) -> Layout:
@@ -123,11 +124,13 @@ def layout(program: Program) -> Layout:
     routines: dict[str, None] = {}
     kernels: dict[str, Kernel] = {}
     failures: dict[Failure, None] = {}
-    shared_products = False
+    shared_products = shared_calls = False
     for s in program_walk(program.steps):
         if isinstance(s, Product):
             routines[blas_calls.routine(s.out.buffer.dtype)] = None
             shared_products = shared_products or bool(sharing(s))
+        elif isinstance(s, Call):
+            shared_calls = shared_calls or is_shared_call(s)
         elif isinstance(s, Stop):
             failures[s.failure] = None
         elif isinstance(s, Nest):
@@ -136,7 +139,9 @@ def layout(program: Program) -> Layout:
     starts = accumulate((len(p.reported) for p in plans), initial=0)
     nests = dict(zip(kernels, zip(kernels.values(), plans, starts, strict=False), strict=True))
     objects = *program.of("in", "inout"), *program.of("out")
-    return Layout(objects, program.of("const"), tuple(routines), tuple(failures), nests, shared_products)
+    return Layout(
+        objects, program.of("const"), tuple(routines), tuple(failures), nests, shared_products, shared_calls
+    )
 
 
 def _plan(kernel: Kernel) -> Plan:
@@ -331,7 +336,7 @@ class _Emitter:
             elif isinstance(s, Loop):
                 self.repeat(s)
             elif isinstance(s, RoutineCall):
-                routine_emission.emit(self.integers, s, self.pointer)
+                routine_emission.emit(self.integers, s, self.pointer, self.products.run, self.texts)
             elif isinstance(s, StopIf):
                 self.stop(s)
             else:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from iverson.codegen.execution import routines
 from iverson.codegen.execution.launch import iterations
+from iverson.codegen.execution.routines import Failure
 from iverson.codegen.launches.nodes import (
     Choice,
     Gemm,
@@ -20,11 +22,10 @@ from iverson.codegen.launches.nodes import (
 from iverson.codegen.nests.access_checks import Plan
 from iverson.codegen.nests.nodes import Kernel
 from iverson.codegen.nests.print import nameless_text
-from iverson.codegen.programs import blas_calls, nodes, routines
+from iverson.codegen.programs import blas_calls, nodes
 from iverson.codegen.programs.buffer_allocation import Arena
 from iverson.codegen.programs.nodes import Number, Program, View, c_strides
-from iverson.codegen.programs.routines import Failure
-from iverson.codegen.programs.thread_sharing import is_shared_out, may_share, sharing
+from iverson.codegen.programs.thread_sharing import is_shared_call, is_shared_out, may_share, sharing
 
 #: Iterations of a loop from which it looks for signals.
 OFTEN = 16
@@ -116,6 +117,10 @@ def _gemm(s: nodes.Product) -> Gemm:
 def _routine_call(s: nodes.Call) -> RoutineCall:
     """A call of a routine: a `Loop` runs over the last axis of the batch itself."""
     routine, batch = s.routine, s.batch
+    if is_shared_call(s):
+        places, steps = tuple(map(_place, s.views)), tuple([v.buffer.dtype.itemsize for v in s.views])
+        no_axes: tuple[tuple[int, ...], ...] = ((),) * len(places)
+        return RoutineCall(routine, places, None, (), (), (), no_axes, prod(batch), (), steps, is_shared=True)
     sizes: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
     arguments: tuple[int, ...] = ()

@@ -1,35 +1,46 @@
-"""Emission of calls of library routines: loops of universal functions, and functions of LAPACK and NumPy."""
+"""Emission of calls of library routines: loops of universal functions, and functions of LAPACK and NumPy.
+
+An elementwise function of many entries is shared among threads, each of which calls its loop on a part.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from iverson.codegen.emit import ufunc_calls
-from iverson.codegen.emit.llvm_builder import I32, I64, PTR, Value
+from iverson.codegen.emit.llvm_builder import I32, I64, PTR, Value, function_text
+from iverson.codegen.execution.routines import Function, Loop, Reference
 from iverson.codegen.launches.nodes import Integer, Place, RoutineCall
 from iverson.codegen.launches.product_emission import (
     Integers,
+    Texts,
     counted,
     displaced,
     item_indices,
     module_constant,
 )
-from iverson.codegen.programs.routines import Function, Loop, Reference
 from iverson.codegen.runtime import library_functions
 
 Pointer = Callable[[Place], Value]
+#: Emits the call of a function on shares: its name, its arguments, and the number of iterations.
+Run = Callable[[str, list[Value], Value], None]
 
 
-def emit(integers: Integers, s: RoutineCall, pointer: Pointer) -> None:
+def emit(integers: Integers, s: RoutineCall, pointer: Pointer, run: Run, texts: Texts) -> None:
     """Emit the calls of a routine for all items of the batch.
 
-    pointer : emits the address of a place.
+    pointer : emits the address of a place. texts : the functions of the module.
     """
     b = integers.b
     addresses = [pointer(p) for p in s.places]
     if s.status is not None:
         b.declarations[library_functions.CLEAR] = f"declare void @{library_functions.CLEAR}()"
         b.do(f"call void @{library_functions.CLEAR}()")
+
+    if s.is_shared:
+        run(_share(integers, s, texts), addresses, integers.value(s.count))
+        b.wrote()
+        return
 
     def item(at: Value) -> None:
         indices = item_indices(integers, s.batch, s.units, at)
@@ -66,6 +77,31 @@ def _loop(integers: Integers, s: RoutineCall, routine: Loop, places: list[Value]
         _address(integers, s.sizes),
         _address(integers, s.strides),
     )
+
+
+def _share(integers: Integers, s: RoutineCall, texts: Texts) -> str:
+    """Name of a function that calls the loop of an elementwise function on a part of its operands.
+
+    It is ``void name(i64 first, i64 last, ptr arguments)``, made at its first use.
+    """
+    routine = s.routine
+    assert isinstance(routine, Loop)
+    if routine not in texts.names:
+        name = texts.names[routine] = f"iverson_routine_{len(texts)}"
+        e = integers.b.nested()
+        first, last = (Value(e, register, I64) for register in ("%first", "%last"))
+        sizes = [n for n in s.strides if isinstance(n, int)]
+        table, count = e.slot(PTR, len(sizes)), e.slot(I64)
+        for k, size in enumerate(sizes):
+            word = displaced(e, Value(e, "%arguments", PTR), e.const(8 * k, I64))
+            part = displaced(e, e.load(word, PTR, 8), first * size)
+            e.store(displaced(e, table, e.const(8 * k, I64)), part, 8)
+        e.put(count, last - first)
+        steps = ufunc_calls.numbers(e, sizes)
+        ufunc_calls.call_loop(e, routine.module, routine.name, routine.signature, table, count.ref, steps)
+        e.do("ret void")
+        texts.append(function_text(e, name, None, "i64 %first, i64 %last, ptr %arguments"))
+    return texts.names[routine]
 
 
 def _address(integers: Integers, numbers: tuple[Integer, ...]) -> str:

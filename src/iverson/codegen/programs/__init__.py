@@ -12,7 +12,6 @@ Of its siblings `launches` alone may import it; it may import the others.
 - `row_fusion`: nests over the same rows as one nest.
 - `buffer_allocation`: the place of each temporary buffer in the arena, and writes over buffers that are dead.
 - `blas_calls`: addresses of BLAS routines, and their arguments.
-- `routines`: routines of libraries: their operands, and what is raised where they fail.
 - `interpret`: evaluation step by step, the oracle of emitted code.
 - `thread_sharing`: which phases and products threads share.
 - `print`: programs as text.

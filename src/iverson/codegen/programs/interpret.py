@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from iverson.codegen.execution.routines import error_of
 from iverson.codegen.nests import interpret
 from iverson.codegen.programs.nodes import (
     Branch,
@@ -25,7 +26,6 @@ from iverson.codegen.programs.nodes import (
     extents,
     is_zero,
 )
-from iverson.codegen.programs.routines import error_of
 from iverson.core import dtypes
 from iverson.core.protocols import DType
 

@@ -54,8 +54,8 @@ from typing import Any
 
 import numpy as np
 
+from iverson.codegen.execution.routines import Failure, Routine
 from iverson.codegen.nests.nodes import Buffer, Kernel
-from iverson.codegen.programs.routines import Failure, Routine
 
 Array = np.ndarray[Any, Any]
 ROLES = ("in", "inout", "out", "temp", "const")

@@ -1,13 +1,14 @@
-"""Which phases and products of a program threads share, by what they cost."""
+"""Thread sharing: the phases, products and calls of a program that threads share, by what they cost."""
 
 from __future__ import annotations
 
 from math import prod
 
 from iverson.codegen.execution.launch import iterations
+from iverson.codegen.execution.routines import Loop as RoutineLoop
 from iverson.codegen.nests.nodes import Loop, Stmt
 from iverson.codegen.nests.phase_cost import cost, is_worth_threads
-from iverson.codegen.programs.nodes import Product
+from iverson.codegen.programs.nodes import Call, Product
 from iverson.codegen.schedule.parallel_scatter import shared
 
 #: Multiply-adds from which a product is shared out: some 20 microseconds of a processor. Measured against
@@ -15,6 +16,8 @@ from iverson.codegen.schedule.parallel_scatter import shared
 WORTH_THREADS = 2**20
 #: Matrices of a batch from which they are the shares, and entries of a panel's edge that it has at least.
 MATRICES, PANEL = 4, 32
+#: Entries from which an elementwise function is shared among threads: some 20 microseconds of a processor.
+WORTH_CALLS = 2**13
 
 
 def may_share(phase: Stmt) -> bool:
@@ -40,4 +43,10 @@ def sharing(s: Product) -> str:
     return "rows" if rows >= columns else "columns"
 
 
-__all__ = ["is_shared_out", "may_share", "sharing"]
+def is_shared_call(s: Call) -> bool:
+    """True if threads share a call: of an elementwise function of many entries that lie in order."""
+    is_elementwise = isinstance(s.routine, RoutineLoop) and not any(s.routine.cores)
+    return is_elementwise and prod(s.batch) >= WORTH_CALLS and all(v.contiguous for v in s.views)
+
+
+__all__ = ["is_shared_call", "is_shared_out", "may_share", "sharing"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from iverson.codegen.execution.routines import Loop, extents_of
 from iverson.codegen.execution.verify import verify as verify_kernel
 from iverson.codegen.programs import blas_calls
 from iverson.codegen.programs.nodes import (
@@ -23,7 +24,6 @@ from iverson.codegen.programs.nodes import (
     reads_and_writes,
     size,
 )
-from iverson.codegen.programs.routines import Loop, extents_of
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import DType
@@ -178,7 +178,7 @@ class _Verifier:
     def call(self, s: Call) -> None:
         """Check that the views of a routine have its core axes, and one batch before them."""
         routine, shapes = s.routine, [v.shape for v in s.views]
-        name = getattr(routine, "name", None) or getattr(routine, "symbol", "")
+        name = routine.title
         count = len(routine.cores) == len(routine.roles) == len(s.views)
         self.require(count, name, f"{len(s.views)} views", f"{len(routine.cores)}")
         self.require(
@@ -189,8 +189,8 @@ class _Verifier:
         self.require(max(map(max, filter(None, shapes)), default=0) < 2**31, name, "an axis of 2**31", "less")
         for v, core in zip(s.views, routine.cores, strict=True):
             first = len(v.shape) - len(core)
-            own = View(v.buffer, v.shape[first:], v.strides[first:])
-            in_order = isinstance(routine, Loop) or own.contiguous
+            operand = View(v.buffer, v.shape[first:], v.strides[first:])
+            in_order = isinstance(routine, Loop) or operand.contiguous
             self.require(in_order, name, f"strides {v.strides}", "core axes in C order")
         if s.status is not None:
             dtype = s.status.buffer.dtype

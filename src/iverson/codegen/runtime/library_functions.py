@@ -1,7 +1,7 @@
 """Functions of NumPy and SciPy that machine code calls, by symbols to which `address` gives addresses.
 
 SciPy hands out pointers to LAPACK and BLAS for this purpose (`scipy.linalg.cython_lapack`, `cython_blas`).
-NumPy's C API, whose tables are stable within a major version, has the sorts of each dtype and the
+NumPy's C API, whose tables are stable within a major version, has the sorts and extrema of each dtype and the
 floating-point status by which its linear algebra tells that it failed. All of them run without the GIL.
 """
 
@@ -18,13 +18,18 @@ from typing import Any
 
 import numpy as np
 
-_SYMBOL = re.compile(rb"iverson\.(lapack|blas|sort|argsort|status)\.(\w+)")
+from iverson.core.protocols import DType
+
+_SYMBOL = re.compile(rb"iverson\.(lapack|blas|sort|argsort|extremum|status)\.(\w+)")
 #: Whether the offsets below are those of NumPy's tables: its ABI fixes them for version 2.
 HAS_TABLES = np.__version__.startswith("2.")
 #: Positions in NumPy's tables: functions of a descriptor; those that clear and read the status.
 _FUNCTIONS_OF, _STATUS = 365, {"clear": 27, "read": 28}
 #: Words before the sorts in ``PyArray_ArrFuncs``, and the kinds of sorts in their order there.
 _BEFORE_SORTS, SORTS = 33, ("quicksort", "heapsort", "stable")
+_EXTREMA = {"argmax": 26, "argmin": 46}
+#: Dtypes of which NumPy's functions are used for extrema.
+NUMBERS = ("float32", "float64", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
 #: The bit of NumPy's status that says that a routine failed.
 INVALID = 8
 
@@ -44,9 +49,14 @@ def blas(name: str) -> str:
     return f"iverson.blas.{name}"
 
 
-def sort(dtype: np.dtype[Any], kind: str, *, order: bool) -> str:
+def sort(dtype: DType, kind: str, *, order: bool) -> str:
     """Symbol of NumPy's sort of a dtype, in place; with ``order``, of its sort of positions."""
     return f"iverson.{'argsort' if order else 'sort'}.{kind}_{dtype.name}"
+
+
+def extremum(dtype: DType, name: str) -> str:
+    """Symbol of NumPy's "argmax" or "argmin" of a dtype."""
+    return f"iverson.extremum.{name}_{dtype.name}"
 
 
 CLEAR, READ = "iverson.status.clear", "iverson.status.read"
@@ -67,11 +77,15 @@ def address(symbol: str) -> int | None:
     if library in ("lapack", "blas"):
         return scipy_function(f"cython_{library}", name)
     if library == "status":
-        return _table("_UFUNC_API")[_STATUS[name]]
+        return int(_table("_UFUNC_API")[_STATUS[name]])
     kind, dtype = name.split("_")
-    at = _BEFORE_SORTS + SORTS.index(kind) + len(SORTS) * (library == "argsort")
+    if library == "extremum":
+        at = _EXTREMA[kind]
+    else:
+        at = _BEFORE_SORTS + SORTS.index(kind) + len(SORTS) * (library == "argsort")
     get_functions = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(_table("_ARRAY_API")[_FUNCTIONS_OF])
-    return (ctypes.c_void_p * (at + 1)).from_address(get_functions(np.dtype(dtype)))[at]
+    function: int | None = (ctypes.c_void_p * (at + 1)).from_address(get_functions(np.dtype(dtype)))[at]
+    return function
 
 
 def _table(name: str) -> Any:
@@ -109,10 +123,12 @@ __all__ = [
     "CLEAR",
     "HAS_TABLES",
     "INVALID",
+    "NUMBERS",
     "READ",
     "SORTS",
     "address",
     "blas",
+    "extremum",
     "lapack",
     "scipy_function",
     "scipy_module",

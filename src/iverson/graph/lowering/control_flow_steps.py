@@ -51,7 +51,7 @@ class Around(Protocol):
     def is_made(self, v: Value, place: View) -> None: ...
 
     def inside(
-        self, body: Body, given: Sequence[View], into: Sequence[View], times: Times, shared: int = 0
+        self, body: Body, given: Sequence[View], into: Sequence[View], times: Times, consts: int = 0
     ) -> tuple[Step, ...]: ...
 
 

@@ -147,20 +147,20 @@ class Segment:
         return self.steps
 
     def inside(
-        self, body: Body, given: Sequence[View], into: Sequence[View], times: Times, shared: int = 0
+        self, body: Body, given: Sequence[View], into: Sequence[View], times: Times, consts: int = 0
     ) -> tuple[Step, ...]:
         """The steps of a body whose inputs are in ``given``, and which writes its outputs to ``into``.
 
         What they need before a loop around them is added to the steps here.
 
-        shared : number of inputs, the first ones, that are the same in all steps of a loop.
+        consts : number of inputs, the first ones, that are the same in all steps of a loop.
         """
         graph = body.graph
         constants = arrays_of(graph)
         inner = Segment(graph.equations, body.kinds.of, graph.outputs, constants, self.memory, times)
         inner.places.update(zip(graph.inputs, given, strict=True))
         inner.targets.update(zip(graph.outputs, into, strict=True))
-        inner.shared.update(graph.inputs[:shared])
+        inner.shared.update(graph.inputs[:consts])
         steps = tuple(inner.run())
         self.steps += inner.before
         return steps
@@ -299,12 +299,25 @@ class Segment:
     # --- expressions ------------------------------------------------------------------------------
 
     def group(self, group: list[Equation], k: int) -> None:
+        if len(group) == 1 and self._is_called(group[0]):
+            return
         expressions = _Group(self, {v for e in group for v in e.results})
         for e in group:
             expressions.add(e)
         outputs = {v: self.made(v) for e in group for v in e.results if self.read_until[v] > k}
         if outputs:
             self.steps += expressions.steps(outputs, self.temp)
+
+    def _is_called(self, e: Equation) -> bool:
+        """Add the call of the universal function that is all of an equation; False if there is none."""
+        loop = library_calls.universal(e)
+        if loop is None or any(x in self.views and x not in self.places for x in e.operands):
+            return False
+        operands = [self.view_of(x) for x in e.operands]
+        if not all(v.contiguous for v in operands):
+            return False
+        self.steps.append(library_calls.on_entries(loop, [*operands, self.made(e.results[0])]))
+        return True
 
     def copy(self, out: View, v: Value) -> None:
         """Copy a value into a view."""
@@ -440,7 +453,8 @@ class Segment:
                 for v, x, well in zip(views, e.operands, as_they_lie, strict=True)
             ]
             lhs, rhs = _factors(views, batch, fold)
-        self.steps += step_builders.turned(step_builders.product(out, lhs, rhs), self.memory.temp)
+        halved = step_builders.symmetric(out, lhs, rhs)
+        self.steps += halved or step_builders.turned(step_builders.product(out, lhs, rhs), self.memory.temp)
 
     def compact(self, v: Value) -> View:
         """View of a copy of a value, in order."""

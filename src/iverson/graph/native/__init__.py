@@ -9,7 +9,9 @@ Of its siblings it may import `ir` and `passes`.
 - `equation_expressions`: equations as tensor expressions.
 - `expression_fusion`: groups of tensor expressions as fused loop nests.
 - `recurrence_loops`: cumulative sums and other recurrences along an axis.
-- `library_calls`: solves, decompositions and Fourier transforms, by routines of NumPy and LAPACK.
+- `routine_steps`: builder of steps that call routines of libraries.
+- `fourier_calls`: Fourier transforms, by NumPy's loops.
+- `library_calls`: solves, decompositions and universal functions, by routines of NumPy and LAPACK.
 - `small_matrices`: batches of small matrices, factored and solved with in lanes.
 - `sort_loops`: sorting, search in sorted vectors, and positions of extrema.
 - `indexed_writes`: writes at places that index arrays name, and checks of index arrays.

@@ -12,19 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod, sqrt
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.linalg import _umath_linalg
 
-from iverson.codegen.nests.nodes import BOOL, Load
-from iverson.codegen.nests.task import Task
+from iverson.codegen.emit import scalar_code
+from iverson.codegen.execution.routines import Failure, Function, Loop, Reference
+from iverson.codegen.nests.nodes import BOOL
 from iverson.codegen.programs import View, step_builders
 from iverson.codegen.programs.nodes import Call, Step, Stop
-from iverson.codegen.programs.routines import Failure, Function, Loop, Reference
 from iverson.codegen.runtime import library_functions
-from iverson.codegen.schedule.exact_walks import boxed
 from iverson.core import dtypes
 from iverson.core.protocols import DType
 from iverson.expr.build import cast, const
@@ -32,11 +31,11 @@ from iverson.expr.nodes import Apply, Expr, Select
 from iverson.graph.ir.nodes import Equation, Value
 from iverson.graph.native import small_matrices
 from iverson.graph.native.buffers import Memory
+from iverson.graph.native.fourier_calls import TRANSFORMS
+from iverson.graph.native.routine_steps import NUMPY, STATUS, Calls, letter, logical_not, spread
 
-#: BLAS's and NumPy's letters.
+#: BLAS's letters.
 BLAS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
-NUMPY = {"float32": "f", "float64": "d", "complex64": "F", "complex128": "D"}
-STATUS = np.dtype(np.int32)
 #: Routines that earlier versions of NumPy have under other names.
 NEW_ROUTINES = {
     "svd": "svd_s",
@@ -45,7 +44,7 @@ NEW_ROUTINES = {
     "qr": "qr_r_raw",
     "qr_complete": "qr_r_raw",
 }
-DECOMPOSES, FINITE = "a matrix it can decompose", "finite entries"
+DECOMPOSES = "a matrix it can decompose"
 
 
 def is_call(equation: Equation) -> bool:
@@ -78,89 +77,12 @@ class Factors:
     pivots: View
 
 
-class Calls:
-    """Steps in the making."""
-
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
-        self.steps: list[Step] = []
-
-    def temp(self, like: View | DType, shape: tuple[int, ...]) -> View:
-        """A new temporary in the dtype of a view."""
-        return self.memory.temp(like.buffer.dtype if isinstance(like, View) else like, shape)
-
-    def nest(self, out: View, value: Callable[..., Expr], **views: View) -> View:
-        """Add ``out[i] = value(i, entry of each view at i)``; return ``out``."""
-        at = step_builders.variables(step_builders.axes(out.shape))
-        loads = {name: Load(step_builders.as_buffer(name, v), at) for name, v in views.items()}
-        self.steps.append(step_builders.elementwise(out, value(at, **loads), views))
-        return out
-
-    def in_dtype(self, x: View, dtype: DType) -> View:
-        """The view itself, or that of a copy in ``dtype``."""
-        if x.buffer.dtype == dtype:
-            return x
-        return self.nest(self.temp(dtype, x.shape), lambda _, x: cast(x, dtype), x=x)
-
-    def anywhere(self, shape: tuple[int, ...], condition: Callable[..., Expr], **views: View) -> View:
-        """View of a flag: whether a condition holds for an entry of the views."""
-        out, over = self.memory.temp(BOOL, ()), step_builders.axes(shape)
-        at = step_builders.variables(over)
-        loads = [Load(step_builders.as_buffer(name, v), at) for name, v in views.items()]
-        task = Task(
-            step_builders.as_buffer("out", out), (), condition(*loads), over, combine="max", fresh=True
-        )
-        self.steps.append(step_builders.nest("any", boxed(task), {**views, "out": out}, ("out",)))
-        return out
-
-    def loop(
-        self, module: str, name: str, cores: str, views: Sequence[View], failure: Failure | None = None
-    ) -> None:
-        """Add the call of a universal function's loop.
-
-        cores : core axes of inputs and outputs, as "mm,mn->mn"; an input after a ``!`` is written too.
-        """
-        inputs, outputs = (part.split(",") for part in cores.split("->"))
-        letters = [_letter(v.buffer.dtype) for v in views]
-        signature = "".join(letters[: len(inputs)]) + "->" + "".join(letters[len(inputs) :])
-        roles = ["inout" if x.startswith("!") else "in" for x in inputs] + ["out"] * len(outputs)
-        routine = Loop(module, name, signature, tuple(x.strip("!") for x in inputs + outputs), tuple(roles))
-        status = None if failure is None else self.memory.temp(STATUS, ())
-        self.steps.append(Call(routine, tuple(views), status))
-        if status is not None and failure is not None:
-            self.steps.append(Stop(status, failure))
-
-    def finite(self, name: str, x: View) -> None:
-        """Stop if an entry of ``x`` is inf or nan: LAPACK's iterations may then never end."""
-        flag = self.anywhere(x.shape, lambda x: _not(Apply("isfinite", (x,), BOOL)), x=x)
-        remedy = "find them with isfinite"
-        self.steps.append(Stop(flag, Failure(name, "x", "inf or nan", FINITE, remedy)))
-
-
-def _letter(dtype: DType) -> str:
-    return NUMPY[dtype.name]
-
-
-def _not(x: Expr) -> Expr:
-    return Apply("logical_not", (x,), BOOL)
-
-
-def _spread(v: View, batch: tuple[int, ...], rank: int) -> View:
-    """A view with these batch axes before its last ``rank`` axes, repeated where its own have extent 1."""
-    lead = len(v.shape) - rank
-    missing = len(batch) - lead
-    steps = [0] * missing + [
-        0 if n == 1 else s for n, s in zip(v.shape[:lead], v.strides[:lead], strict=True)
-    ]
-    return replace(v, shape=(*batch, *v.shape[lead:]), strides=(*steps, *v.strides[lead:]))
-
-
 def _symmetrized(calls: Calls, x: View, dtype: DType, out: View | None = None) -> View:
     """(x + x^H) / 2, in ``dtype``, in ``out`` or a new temporary."""
     x = calls.in_dtype(x, dtype)
     half = const(0.5, dtypes.real_of(dtype))
 
-    def value(_: Any, x: Expr, y: Expr) -> Expr:
+    def value(_: Sequence[Expr], x: Expr, y: Expr) -> Expr:
         other = Apply("conj", (y,), dtype) if dtype.kind == "c" else y
         return Apply("multiply", (cast(half, dtype), Apply("add", (x, other), dtype)), dtype)
 
@@ -175,21 +97,23 @@ def _solve(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None
     batch, dtype = x.shape[:-2], x.buffer.dtype
     failure = Failure("solve", "a", "Singular matrix", DECOMPOSES)
     if small_matrices.is_small(max(x.shape[-2:]), batch, dtype):
-        _small_solve(calls, *operands, x, failure)
+        _small_solve(calls, operands[0], operands[1], x, failure)
         return
-    a, b = (_spread(calls.in_dtype(v, dtype), batch, 2) for v in operands)
+    a, b = (spread(calls.in_dtype(v, dtype), batch, 2) for v in operands)
     calls.loop("linalg", "solve", "mm,mn->mn", (a, b, x), failure)
 
 
-def _plain(name: str, cores: str, got: str = "") -> Callable[..., None]:
+def _plain(name: str, cores: str, problem: str = "") -> Callable[..., None]:
     """Steps of an op that is one universal function of a matrix.
 
-    got : what its failure says; empty if it has none.
+    problem : what its failure says; empty if it has none.
     """
 
     def call(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
         x = calls.in_dtype(operands[0], outs[0].buffer.dtype)
-        calls.loop("linalg", name, cores, (x, *outs), Failure(name, "x", got, DECOMPOSES) if got else None)
+        calls.loop(
+            "linalg", name, cores, (x, *outs), Failure(name, "x", problem, DECOMPOSES) if problem else None
+        )
 
     return call
 
@@ -205,6 +129,29 @@ def _cholesky(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> N
     calls.loop("linalg", "cholesky_lo", "mm->mm", (x, y), failure)
 
 
+#: Entries from which the loop of a universal function is called once, and not on the lanes of a nest.
+ENTRIES = 64
+
+
+def universal(e: Equation) -> Loop | None:
+    """Loop of the universal function that is all of an equation on values of one shape; None for others."""
+    where = scalar_code.universal_function(e.op.name)
+    v, operands = e.results[0], e.operands
+    if where is None or not e.op.elementwise or v.dtype.name not in ("float32", "float64"):
+        return None
+    if prod(v.shape) < ENTRIES or any(type(x) is not Value for x in operands):
+        return None
+    if any((x.shape, x.dtype) != (v.shape, v.dtype) for x in operands):
+        return None
+    code, roles = letter(v.dtype), (*["in"] * len(operands), "out")
+    return Loop(*where, f"{code * len(operands)}->{code}", ("",) * len(roles), roles)
+
+
+def on_entries(loop: Loop, views: Sequence[View]) -> Call:
+    """Call of an elementwise function on the entries of views in order."""
+    return Call(loop, tuple(replace(v, shape=(prod(v.shape),), strides=(1,)) for v in views))
+
+
 class Small:
     """A batch of small matrices in the lanes of nests, on its way from an operand to a result."""
 
@@ -217,7 +164,7 @@ class Small:
     def taken(self, x: View) -> Small:
         """Add the copy of an operand to the lanes."""
         dtype = self.lanes.buffer.dtype
-        self.calls.nest(self.matrices, lambda _, x: cast(x, dtype), x=_spread(x, self.batch, 2))
+        self.calls.nest(self.matrices, lambda _, x: cast(x, dtype), x=spread(x, self.batch, 2))
         return self
 
     @property
@@ -236,9 +183,9 @@ def _small_cholesky(calls: Calls, x: View, y: View, failure: Failure) -> None:
     small = Small(calls, y, y.buffer.dtype, y.shape[:-2])
     _symmetrized(calls, x, y.buffer.dtype, small.matrices)
     calls.steps.append(small_matrices.cholesky(small.lanes))
-    small.stop(lambda d: _not(Apply("greater", (d, zero), BOOL)), failure)
+    small.stop(lambda d: logical_not(Apply("greater", (d, zero), BOOL)), failure)
 
-    def triangle(at: Any, t: Expr) -> Expr:
+    def triangle(at: Sequence[Expr], t: Expr) -> Expr:
         return Select(Apply("less_equal", (at[-1], at[-2]), BOOL), t, zero)
 
     calls.nest(y, triangle, t=small.matrices)
@@ -249,9 +196,8 @@ def _small_solve(calls: Calls, a: View, b: View | None, x: View, failure: Failur
     dtype, batch, n = x.buffer.dtype, x.shape[:-2], x.shape[-2]
     matrices, sides = Small(calls, a, dtype, batch).taken(a), Small(calls, x, dtype, batch)
     if b is None:
-        one, zero = const(1, dtype), const(0, dtype)
-        unit = lambda at: Select(Apply("equal", (at[-1], at[-2]), BOOL), one, zero)
-        calls.nest(sides.matrices, unit)
+        unit, zero = const(1, dtype), const(0, dtype)
+        calls.nest(sides.matrices, lambda at: Select(Apply("equal", (at[-1], at[-2]), BOOL), unit, zero))
     else:
         sides.taken(b)
     row = calls.temp(dtype, (1, n + x.shape[-1], matrices.count))
@@ -293,7 +239,7 @@ def _inv(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
     if small_matrices.is_small(a.shape[-1], a.shape[:-2], y.buffer.dtype):
         _small_solve(calls, a, None, y, failure)
     else:
-        _plain("inv", "mm->mm", failure.got)(calls, operands, outs)
+        _plain("inv", "mm->mm", failure.problem)(calls, operands, outs)
 
 
 def _hermitian(name: str, routine: str, cores: str) -> Callable[..., None]:
@@ -353,19 +299,19 @@ def _qr(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
     top = _part(reflections, -2, 0, k)
     zero = const(0, r.buffer.dtype)
 
-    def triangle(at: Any, x: Expr) -> Expr:
+    def triangle(at: Sequence[Expr], x: Expr) -> Expr:
         return Select(Apply("less_equal", (at[-2], at[-1]), BOOL), _rounded(x, r), zero)
 
     calls.nest(r, triangle, x=top)
     columns = m if basis else k
-    whole = q if q.buffer.dtype == dtype and not basis else calls.temp(dtype, (*batch, m, columns))
+    full_q = q if q.buffer.dtype == dtype and not basis else calls.temp(dtype, (*batch, m, columns))
     if basis:
-        calls.loop("linalg", "qr_complete", "mn,n->mm", (reflections, scales, whole))
+        calls.loop("linalg", "qr_complete", "mn,n->mm", (reflections, scales, full_q))
     else:
-        calls.loop("linalg", "qr_reduced", "mn,k->mk", (reflections, scales, whole))
+        calls.loop("linalg", "qr_reduced", "mn,k->mk", (reflections, scales, full_q))
     for out, start, stop in ((q, 0, k), *((b, k, m) for b in basis)):
-        if out is not whole and 0 not in out.shape:
-            calls.nest(out, lambda _, x, out=out: _rounded(x, out), x=_part(whole, -1, start, stop))
+        if out is not full_q and 0 not in out.shape:
+            calls.nest(out, lambda _, x, out=out: _rounded(x, out), x=_part(full_q, -1, start, stop))
 
 
 def _rounded(x: Expr, out: View) -> Expr:
@@ -403,7 +349,7 @@ def solution(by: Factors, b: View, x: View, memory: Memory) -> list[Step]:
     calls, dtype, (*batch, n, columns) = Calls(memory), x.buffer.dtype, x.shape
     _diagonal_zero(calls, by.lu, Failure("solve", "a", "Singular matrix", DECOMPOSES))
     lead = tuple(batch)
-    lu, pivots, b = _spread(by.lu, lead, 2), _spread(by.pivots, lead, 1), _spread(b, lead, 2)
+    lu, pivots, b = spread(by.lu, lead, 2), spread(by.pivots, lead, 1), spread(b, lead, 2)
     if columns == 1:
         by_columns = replace(x.transposed, strides=(*x.strides[:-2], n, 1))
     else:
@@ -441,83 +387,29 @@ def _solve_triangular(
         a, by_rows = calls.nest(calls.temp(dtype, a.shape), lambda _, x: x, x=a), True
     matrix = a if by_rows else a.transposed
     calls.steps.append(step_builders.copy(x, b))
-    letter, upper = BLAS[dtype.name], "U" if lower == by_rows else "L"
+    prefix, upper = BLAS[dtype.name], "U" if lower == by_rows else "L"
     if columns == 1:
         vector = replace(x, shape=x.shape[:-1], strides=x.strides[:-1])
         transposition = "T" if by_rows else "N"
         arguments: tuple[Any, ...] = (upper, transposition, "N", n, Reference(0), n, Reference(1), 1)
-        routine = Function(library_functions.blas(letter + "trsv"), arguments, ("mm", "m"), ("in", "inout"))
+        routine = Function(library_functions.blas(prefix + "trsv"), arguments, ("mm", "m"), ("in", "inout"))
         calls.steps.append(Call(routine, (matrix, vector)))
         return
-    one = calls.memory.hold(np.ones((), dtype))
+    scale = calls.memory.hold(np.ones((), dtype))
     arguments = (
         *("R", upper, "N" if by_rows else "T", "N", columns, n),
         *(Reference(2), Reference(0), n, Reference(1), columns),
     )
     routine = Function(
-        library_functions.blas(letter + "trsm"), arguments, ("mm", "mn", ""), ("in", "inout", "in")
+        library_functions.blas(prefix + "trsm"), arguments, ("mm", "mn", ""), ("in", "inout", "in")
     )
-    calls.steps.append(Call(routine, (matrix, x, _spread(one, tuple(batch), 0))))
+    calls.steps.append(Call(routine, (matrix, x, spread(scale, tuple(batch), 0))))
 
 
 def _in_order(v: View) -> bool:
     """True if the matrices of a batch lie in C order each."""
     rows, columns = v.shape[-2:]
     return (columns == 1 or v.strides[-1] == 1) and (rows == 1 or v.strides[-2] == columns)
-
-
-# --- Fourier transforms -----------------------------------------------------------------------------
-
-
-def _scale(n: int, norm: str, inverse: bool) -> float:
-    if norm == "ortho":
-        return 1 / sqrt(n)
-    return 1 / n if (norm == "forward") != inverse else 1.0
-
-
-def _last(v: View, axis: int) -> View:
-    """A view with an axis moved to the end."""
-    order = [k for k in range(len(v.shape)) if k != axis] + [axis]
-    return replace(v, shape=tuple(v.shape[k] for k in order), strides=tuple(v.strides[k] for k in order))
-
-
-def _transform(calls: Calls, name: str, cores: str, x: View, out: View, axis: int, scale: float) -> None:
-    """Add a transform along one axis."""
-    x, out = _last(x, axis), _last(out, axis)
-    number = calls.memory.hold(np.array(scale, dtypes.real_of(x.buffer.dtype)))
-    calls.loop("fft", name, cores, (x, _spread(number, x.shape[:-1], 0), out))
-
-
-def _complex_transform(name: str, cores: str, *, inverse: bool) -> Callable[..., None]:
-    def call(
-        calls: Calls, operands: Sequence[View], outs: Sequence[View], *, axes: tuple[int, ...], norm: str
-    ) -> None:
-        (out,) = outs
-        x = calls.in_dtype(operands[0], out.buffer.dtype)
-        for k, axis in enumerate(axes):
-            y = out if k == len(axes) - 1 else calls.temp(out, out.shape)
-            _transform(calls, name, cores, x, y, axis, _scale(out.shape[axis], norm, inverse))
-            x = y
-        if not axes:
-            calls.steps.append(step_builders.copy(out, x))
-
-    return call
-
-
-def _rfft(calls: Calls, operands: Sequence[View], outs: Sequence[View], *, axis: int, norm: str) -> None:
-    (out,) = outs
-    x = calls.in_dtype(operands[0], dtypes.real_of(out.buffer.dtype))
-    n = x.shape[axis]
-    name = f"rfft_n_{'odd' if n % 2 else 'even'}"
-    _transform(calls, name, "n,->m", x, out, axis, _scale(n, norm, False))
-
-
-def _irfft(
-    calls: Calls, operands: Sequence[View], outs: Sequence[View], *, axis: int, n: int, norm: str
-) -> None:
-    (out,) = outs
-    x = calls.in_dtype(operands[0], dtypes.complex_of(out.buffer.dtype))
-    _transform(calls, "irfft", "m,->n", x, out, axis, _scale(n, norm, True))
 
 
 CALLS: dict[str, Callable[..., None]] = {
@@ -534,10 +426,7 @@ CALLS: dict[str, Callable[..., None]] = {
     "qr": _qr,
     "qr_complete": _qr,
     "solve_triangular": _solve_triangular,
-    "fftn": _complex_transform("fft", "n,->m", inverse=False),
-    "ifftn": _complex_transform("ifft", "m,->n", inverse=True),
-    "rfft": _rfft,
-    "irfft": _irfft,
+    **TRANSFORMS,
 }
 
-__all__ = ["CALLS", "Factors", "factors", "is_call", "solution", "steps"]
+__all__ = ["CALLS", "Factors", "factors", "is_call", "on_entries", "solution", "steps", "universal"]

@@ -35,9 +35,9 @@ from iverson.expr.nodes import Apply, Const, DType, Expr, Select
 SMALL, SMALL_TRIANGLE, MANY = 32, 16, 8
 
 
-def is_small(extent: int, batch: Sequence[int], dtype: DType, most: int = SMALL) -> bool:
-    """True if real matrices of this extent, ``most`` at most, are treated by nests over the batch."""
-    return extent <= most and prod(batch) >= MANY and dtype.kind == "f"
+def is_small(extent: int, batch: Sequence[int], dtype: DType, limit: int = SMALL) -> bool:
+    """True if real matrices of this extent, ``limit`` at most, are treated by nests over the batch."""
+    return extent <= limit and prod(batch) >= MANY and dtype.kind == "f"
 
 
 def in_lanes(buffer: View, batch: Sequence[int], rows: int, columns: int) -> View:
@@ -147,7 +147,7 @@ def elimination(t: View, x: View | None, row: View, sign: View | None = None) ->
     )
     own_row = Apply("minimum", (Apply("maximum", (at, const(0, INT64)), INT64), const(n - 1, INT64)), INT64)
     parts = [("t", k, n, 0)] + ([] if x is None else [("x", Const(0), x.shape[1], n)])
-    moved, cleared = Apply("equal", (at, i), BOOL), Local("moved", BOOL)
+    is_moved = Local("moved", BOOL)
 
     def exchange(name: str, start: Expr, stop: int, first: int) -> Stmt:
         body = (
@@ -158,23 +158,23 @@ def elimination(t: View, x: View | None, row: View, sign: View | None = None) ->
         return Loop("j", start, Const(stop), body)
 
     def reduce(name: str, start: Expr, stop: int, first: int) -> Stmt:
-        old = Select(cleared, lanes.read("row", Const(0), j + first), lanes.read(name, i, j))
+        old = Select(is_moved, lanes.read("row", Const(0), j + first), lanes.read(name, i, j))
         product = lanes.apply("multiply", lanes.local("factor"), lanes.read(name, k, j))
         return Loop(
             "j", start, Const(stop), (lanes.write(name, i, j, lanes.apply("subtract", old, product)),)
         )
 
-    head = Select(cleared, lanes.read("row", Const(0), k), lanes.read("t", i, k))
+    head = Select(is_moved, lanes.read("row", Const(0), k), lanes.read("t", i, k))
     quotient = Select(
         Apply("equal", (pivot, zero), BOOL), zero, lanes.apply("divide", lanes.local("head"), pivot)
     )
     below: tuple[Stmt, ...] = (
-        Let("moved", moved),
+        Let("moved", Apply("equal", (at, i), BOOL)),
         Let("head", head),
         Let("factor", quotient),
         *(reduce(name, k + 1 if name == "t" else start, stop, first) for name, start, stop, first in parts),
     )
-    turned = Select(
+    new_parity = Select(
         Apply("equal", (at, k), BOOL),
         lanes.local("parity"),
         Apply("negative", (lanes.local("parity"),), lanes.dtype),
@@ -184,7 +184,7 @@ def elimination(t: View, x: View | None, row: View, sign: View | None = None) ->
         Declare("best", lanes.dtype, lanes.apply("abs", lanes.read("t", k, k))),
         Loop("i", k + 1, Const(n), search),
         *(exchange(*part) for part in parts),
-        *(() if sign is None else (Update("parity", "assign", turned),)),
+        *(() if sign is None else (Update("parity", "assign", new_parity),)),
         Let("pivot", lanes.read("t", k, k)),
         Loop("i", k + 1, Const(n), below),
     )
@@ -192,8 +192,8 @@ def elimination(t: View, x: View | None, row: View, sign: View | None = None) ->
     if sign is None:
         return lanes.step("elimination", (columns,))
     parity = Declare("parity", lanes.dtype, const(1.0, lanes.dtype))
-    stored = lanes.write("sign", Const(0), Const(0), lanes.local("parity"))
-    return lanes.step("elimination", (parity, columns, stored), fresh=("sign",))
+    result = lanes.write("sign", Const(0), Const(0), lanes.local("parity"))
+    return lanes.step("elimination", (parity, columns, result), fresh=("sign",))
 
 
 def multiplied(pivots: View, out: View) -> Step:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
+from iverson.codegen.execution.routines import Function, Reference
 from iverson.codegen.nests.nodes import (
     BOOL,
     INT64,
@@ -29,7 +31,6 @@ from iverson.codegen.nests.nodes import (
 from iverson.codegen.nests.task import Task
 from iverson.codegen.programs import Branch, View, step_builders
 from iverson.codegen.programs.nodes import Call, Step
-from iverson.codegen.programs.routines import Function, Reference
 from iverson.codegen.runtime import library_functions
 from iverson.codegen.schedule.exact_walks import boxed
 from iverson.core.protocols import Params
@@ -45,7 +46,7 @@ ORDERS = ("argsort", "argtop", "sort", "searchsorted", "cumulative_argmax")
 #: Entries of an order up to which they are inserted one by one into those that were first so far.
 FEW = 64
 #: Of complex numbers; extrema of others are tensor expressions.
-COMPLEX_ORDERS = ("argsort", "sort", "searchsorted", "argmax", "argmin")
+COMPLEX_ORDERS = ("argsort", "argtop", "sort", "searchsorted", "argmax", "argmin")
 
 
 def is_order(equation: Equation) -> bool:
@@ -65,6 +66,8 @@ def steps(equation: Equation, operands: Sequence[View], out: View, memory: Memor
     if equation.op.name == "searchsorted":
         x, v = operands
         return [_searched(x, v, out, params["side"])]
+    if equation.op.name in ("argmax", "argmin") and operands[0].buffer.dtype.kind != "c":
+        return _position(operands[0], out, memory, equation.op.name, **params)
     if equation.op.name in ("argmax", "argmin"):
         return [_extremum(operands[0], out, largest=equation.op.name == "argmax", **params)]
     (x,), axis = operands, params["axis"]
@@ -168,8 +171,8 @@ def _first(x: View, out: View, memory: Memory, descending: bool) -> list[Step]:
         write("keys", keys, place, entry),
         write("out", out, place, i),
     )
-    is_first = Apply("less", (i, const(count, INT64)), BOOL)
-    is_first = is_first | _before(entry, read("keys", keys, const(count - 1, INT64)), descending)
+    before_last = _before(entry, read("keys", keys, const(count - 1, INT64)), descending)
+    is_first = Apply("less", (i, const(count, INT64)), BOOL) | before_last
     body: tuple[Stmt, ...] = (
         Let("entry", Load(step_builders.as_buffer("x", x), (*at, i))),
         If(is_first, inserted),
@@ -199,7 +202,7 @@ def _in_place(keys: View, kind: str = QUICK) -> Step:
 
 
 def _any_negative_zero(x: View, flag: View) -> Step:
-    """Whether an entry is -0."""
+    """Nest that finds whether an entry is -0."""
     over = step_builders.axes(x.shape)
     entry = Load(step_builders.as_buffer("x", x), step_builders.variables(over))
     zero = Apply("equal", (entry, const(0, x.buffer.dtype)), BOOL)
@@ -272,9 +275,36 @@ def _searched(x: View, v: View, out: View, side: str) -> Step:
         Loop("t", Const(0), Const(levels), tuple(halved)),
         Store(step_builders.as_buffer("out", out), at, position),
     )
+    lanes = "vector" if dtype.kind != "c" else ""
     return step_builders.nest(
-        "searchsorted", [_looped(body, at, v.shape)], {"x": x, "v": v, "out": out}, ("out",)
+        "searchsorted", [_looped(body, at, v.shape, lanes)], {"x": x, "v": v, "out": out}, ("out",)
     )
+
+
+def is_position(equation: Equation) -> bool:
+    """True if an equation is the position of an extremum of rows, for which NumPy has a function."""
+    if equation.op.name not in ("argmax", "argmin") or not library_functions.HAS_TABLES:
+        return False
+    (x,), axis = equation.operands, equation.params["axis"]
+    if type(x) is not Value or 0 in x.shape or x.dtype.name not in library_functions.NUMBERS:
+        return False
+    return axis is None or axis % len(x.shape) == len(x.shape) - 1
+
+
+def _position(
+    x: View, out: View, memory: Memory, name: str, *, axis: int | None, keepdims: bool
+) -> list[Step]:
+    """Steps of the position of the first of the largest, or least, entries of each row, or of all entries."""
+    keys = x if x.contiguous else memory.temp(x.buffer.dtype, x.shape)
+    steps: list[Step] = [] if keys is x else [step_builders.copy(keys, x)]
+    rows = (1, prod(x.shape)) if axis is None else (prod(x.shape[:-1]), x.shape[-1])
+    symbol = library_functions.extremum(x.buffer.dtype, name)
+    arguments = (Reference(0), rows[1], Reference(1), 0)
+    routine = Function(symbol, arguments, ("n", ""), ("in", "out"), by_reference=False)
+    places = out if out.contiguous else memory.temp(INT64, out.shape)
+    flat = replace(places, shape=rows[:1], strides=(1,))
+    steps.append(Call(routine, (replace(keys, shape=rows, strides=(rows[1], 1)), flat)))
+    return steps if places is out else [*steps, step_builders.copy(out, places)]
 
 
 def _extremum(x: View, out: View, *, axis: int | None, keepdims: bool, largest: bool) -> Step:
@@ -327,12 +357,15 @@ def _running(x: View, out: View, largest: bool) -> Step:
     return step_builders.nest("running", phases, {"x": x, "out": out}, ("out",))
 
 
-def _looped(body: tuple[Stmt, ...], over: Sequence[Var], extents: Sequence[int]) -> Stmt:
-    """Loops around statements; where there is no variable, a loop that runs once."""
+def _looped(body: tuple[Stmt, ...], over: Sequence[Var], extents: Sequence[int], mark: str = "") -> Stmt:
+    """Loops around statements, the innermost with a mark; where there is no variable, a loop that runs once.
+
+    In lanes there are two vectors at a time: what one waits for in memory, the other computes meanwhile.
+    """
     names = [v.name for v in over] or ["once"]
     for name, n in zip(reversed(names), reversed(extents or [1]), strict=True):
-        body = (Loop(name, Const(0), Const(n), body),)
+        body, mark = (Loop(name, Const(0), Const(n), body, mark=mark, factor=2 if mark else 1),), ""
     return body[0]
 
 
-__all__ = ["ORDERS", "is_order", "steps"]
+__all__ = ["ORDERS", "is_order", "is_position", "steps"]

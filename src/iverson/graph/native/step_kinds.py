@@ -11,11 +11,12 @@ from iverson.core.table import TABLE
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Operand, Value, subgraphs
 from iverson.graph.ir.operations import mended
 from iverson.graph.native.equation_expressions import is_expression
+from iverson.graph.native.fourier_calls import is_long
 from iverson.graph.native.indexed_writes import is_write
 from iverson.graph.native.layout_assignment import in_order_of_reads
 from iverson.graph.native.library_calls import is_call
 from iverson.graph.native.recurrence_loops import is_recurrence
-from iverson.graph.native.sort_loops import is_order
+from iverson.graph.native.sort_loops import is_order, is_position
 from iverson.graph.native.sparse_row_products import is_rows
 from iverson.graph.native.strided_views import Strided, view
 from iverson.graph.passes import simplified_body
@@ -27,10 +28,15 @@ BLOCKS = ("scan", "while", "cond", "checkpoint")
 
 class Kinds:
     """Kind of each equation: "view", "product", "mended", "recurrence", "order", "call", "write", "rows",
-    "expression", "block" or "library"."""
+    "expression", "block" or "library".
 
-    def __init__(self, graph: Graph) -> None:
+    is_body : True for the body of a loop or branch, where a library step would run all of it in Python.
+    """
+
+    def __init__(self, graph: Graph, is_body: bool = False) -> None:
+        self.is_body = is_body
         self.views: dict[Value, Strided] = {}
+        self.inputs = set(graph.inputs)
         self.kinds = {id(e): self._kind(e) for e in graph.equations}
 
     def of(self, e: Equation) -> str:
@@ -54,10 +60,11 @@ class Kinds:
             return "product"
         if is_recurrence(e):
             return "recurrence"
-        if is_order(e):
+        # Of a value that is computed here, a nest need not store it.
+        if is_order(e) or (is_position(e) and e.operands[0] in self.inputs):
             return "order"
         if is_call(e):
-            return "call"
+            return "library" if not self.is_body and is_long(e) else "call"
         if is_write(e):
             return "write"
         if is_rows(e):
@@ -94,7 +101,7 @@ def _body(graph: Graph) -> Body | None:
     graph = in_order_of_reads(with_own_outputs(simplified_body(graph)))
     if any(type(x) is not Value for x in graph.outputs) or not all(map(_is_dense, graph.inputs)):
         return None
-    kinds = Kinds(graph)
+    kinds = Kinds(graph, is_body=True)
     return None if "library" in kinds.kinds.values() else Body(graph, kinds)
 
 

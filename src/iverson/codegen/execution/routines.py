@@ -36,6 +36,10 @@ class Loop:
     cores: tuple[str, ...]
     roles: tuple[str, ...]
 
+    @property
+    def title(self) -> str:
+        return f"{self.module}.{self.name}"
+
     def run(self, arrays: Sequence[Array]) -> bool:
         """Run on arrays; True if the routine failed."""
         failures: list[str] = []
@@ -69,9 +73,15 @@ class Function:
     roles: tuple[str, ...]
     by_reference: bool = True
 
+    @property
+    def title(self) -> str:
+        return self.symbol
+
     def run(self, arrays: Sequence[Array]) -> bool:
         """Run on arrays; the function says in an operand whether it failed."""
-        function = ctypes.CFUNCTYPE(ctypes.c_int)(library_functions.address(self.symbol))
+        address = library_functions.address(self.symbol)
+        assert address is not None, self.symbol
+        function = ctypes.CFUNCTYPE(ctypes.c_int)(address)
         batch = arrays[0].shape[: arrays[0].ndim - len(self.cores[0])]
         for k in np.ndindex(batch):
             arguments: list[Any] = []
@@ -105,11 +115,11 @@ def extents_of(cores: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> Mappi
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is raised where a routine failed: the parts of an error of linear algebra."""
+    """Parts of the error that is raised where a routine failed."""
 
     operation: str
     argument: str
-    got: str
+    problem: str
     expected: str
     remedy: str = ""
 
@@ -119,7 +129,7 @@ def error_of(failure: Failure) -> LinearAlgebraError:
     return LinearAlgebraError(
         failure.operation,
         failure.argument,
-        got=failure.got,
+        got=failure.problem,
         expected=failure.expected,
         remedy=failure.remedy,
     )
