@@ -46,6 +46,7 @@ from iverson.te.lowering.lowered_program import (
     touched_by,
 )
 from iverson.te.lowering.recurrence_nests import phase_of, starts_whole
+from iverson.te.rewrites.fold_chunks import chunked
 from iverson.te.rewrites.inlining import accumulated, inline, made_in_place
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class _Lowering:
         self.program, self.alone = program, alone
         self.sizes = Sizes(program.sizes)
         self.typical = {v: v.typical for v in program.sizes}
-        merged_statements = merged(accumulated(inline(program), program.outputs))
+        merged_statements = merged(accumulated(tuple(chunked(inline(program))), program.outputs))
         boxes, self.is_output = made_in_place(
             whole_first([as_box(s) for s in merged_statements]), program.outputs
         )
