@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+from iverson.expr.nodes import Expr
 from iverson.te.ir.expressions import Fold, Read, Var, extent, limits, scoped, substitute, variables
 from iverson.te.ir.fresh_names import part
 from iverson.te.ir.index_arithmetic import depends_on_data
@@ -26,7 +27,7 @@ def chunked(statements: Sequence[Statement]) -> Iterator[Statement]:
         if not folds or recurrence_of(s.tensor) is not None or depends_on_data(s.domain.where):
             yield s
             continue
-        new = {}
+        new: dict[Expr, Expr] = {}
         for key in dict.fromkeys((e.reducer, e.axes, e.values, e.where) for e in folds):
             group = [e for e in folds if (e.reducer, e.axes, e.values, e.where) == key]
             chunk = Var("c", 0, CHUNKS, "reduce")
@@ -41,10 +42,10 @@ def chunked(statements: Sequence[Statement]) -> Iterator[Statement]:
 
 def _is_long(e: Fold, s: Statement) -> bool:
     """True if a fold over one axis, for each point of a statement, is worth chunks."""
-    (v, *others) = e.axes
+    v = e.axes[0]
     inside = set(variables([e])) <= set(s.domain.axes)
     numbers = all(isinstance(n, int) for u in (v, *s.domain.axes) for n in (u.lo, u.hi))
-    if others or not inside or not numbers or depends_on_data(e.where) or scoped(e.values):
+    if len(e.axes) > 1 or not inside or not numbers or depends_on_data(e.where) or scoped(e.values):
         return False
     low, high = limits(v)
     return high - low >= LONG and prod(b - a for a, b in map(limits, s.domain.axes)) <= FEW
@@ -58,7 +59,7 @@ def _elements(s: Statement, e: Fold) -> Compute:
     axes = tuple(u.ranging(u.lo, u.hi) for u in s.domain.axes)
     chunk, inner = Var("c", 0, CHUNKS), Var(v.name, 0, size, "reduce")
     place = chunk * size + inner + low
-    new = dict(zip(s.domain.axes, axes, strict=True))
+    new: dict[Expr, Expr] = dict(zip(s.domain.axes, axes, strict=True))
     values_and_where = substitute((*e.values, *e.where), {**new, v: place})
     values, where = values_and_where[: len(e.values)], values_and_where[len(e.values) :]
     body = Fold(e.reducer, e.number, (inner,), values, (*where, place < high))
