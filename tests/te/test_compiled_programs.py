@@ -22,7 +22,7 @@ from tests.conformance.product import EXHAUSTIVE, SEED
 from .programs import hold, hold_all
 
 #: Programs held, and in one test.
-COUNT, CHUNK = (20_000, 100) if EXHAUSTIVE else (20, 10)
+COUNT, CHUNK = (20_000, 100) if EXHAUSTIVE else (300, 20)
 
 
 @pytest.mark.parametrize("first", range(SEED, SEED + COUNT, CHUNK))

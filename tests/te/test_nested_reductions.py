@@ -256,3 +256,18 @@ def test_axes_of_a_position_are_named() -> None:
     k = te.reduce_axis(2, "k")
     with pytest.raises(ArgumentError, match="ragged axis first"):
         te.compute((N,), lambda i: te.argmax(x[i, k], (k, row(p, i))))
+
+
+def test_conditions_beyond_the_range_of_an_axis_do_not_widen_it() -> None:
+    p, _, x, _ = placeholders()
+
+    def entry(i: Any) -> Any:
+        e, d = row(p, i), te.reduce_axis(D, "d")
+        return te.sum(te.sum(te.select((d <= e) & (d + 9 > e), x[i, d], 0.0), d) ** 2, e)
+
+    program = te.eliminate(te.compute((N,), entry, "T"))
+    feed = [{"x": X, "p": P}[q.name] for q in program.inputs]
+    terms = lambda i, e: [X[i, d] for d in range(D) if d <= e < d + 9]
+    expected = [sum(sum(terms(i, e)) ** 2 for e in r) for i, r in enumerate(ROWS)]
+    for (result,) in (run(program, feed), afresh(program)(*feed)):
+        np.testing.assert_allclose(result, expected)

@@ -30,6 +30,7 @@ from iverson.codegen.nests.nodes import (
     Update,
     UpdateArg,
     Var,
+    block_of,
     expressions,
     mapped,
     replaced,
@@ -51,6 +52,8 @@ from iverson.expr.affine import Affine, make, single
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
 
+#: Iterations in a block that lanes share.
+BLOCK = 64
 #: The scope of a nest that stands in no loop.
 NO_LOOPS = Scope()
 
@@ -401,7 +404,16 @@ class _Walk:
             factor = ASKED
         if mark == "parallel" and not self._owns(walk.var):
             inner = with_shared(inner)
+        elif mark == "parallel" and self._in_blocks(walk, inner):
+            return (_blocks(walk, inner),)
         return (replace(walk, body=inner, mark=mark, factor=factor),)
+
+    def _in_blocks(self, walk: Loop, inner: tuple[Stmt, ...]) -> bool:
+        """True if lanes may share the blocks of an outermost loop: they have no other loop for a fold."""
+        stores = [s for s in statements(inner) if isinstance(s, Store)]
+        lanes = any(isinstance(s, Loop) and s.mark == "vector" for s in statements(inner))
+        along = all(motion(s, walk.var) == 1 for s in stores) and walk.step == 1
+        return along and not lanes and _folds(inner) and not is_short(walk, NO_LOOPS)
 
     def _all(self, body: tuple[Stmt, ...], around: Scope, inside: bool) -> tuple[Stmt, ...]:
         return tuple(s for w in body for s in self.build(w, around, inside))
@@ -489,9 +501,7 @@ class _Walk:
             return ("vector", 2) if contiguous and self.task.position is None else ("", 1)
         along = innermost and stores and all(motion(s, var) == 1 for s in stores)
         if along and any(isinstance(s, Declare) for s in statements(inner)):
-            loads = (x for s in statements(inner) for e in expressions(s) for x in subexpressions(e))
-            lets = [s for s in statements(inner) if isinstance(s, Let)]
-            along = all(motion(x, var, lets) < 2 for x in loads if isinstance(x, Load))
+            along = _folds(inner) or _moves_along(inner, var)
         return ("vector", 2) if along else ("", 1)
 
     def _parallel(self, var: str) -> bool:
@@ -500,6 +510,26 @@ class _Walk:
     def _reads_along(self, var: str) -> bool:
         lets = self.task.lets
         return all(motion(x, var, lets) < 2 for x in self.task.loads)
+
+
+def _folds(body: tuple[Stmt, ...]) -> bool:
+    """True if each step of a loop in a body depends on the one before: it has no lanes of its own."""
+    return any(isinstance(s, Update) and s.combine == "assign" for s in statements(body))
+
+
+def _moves_along(body: tuple[Stmt, ...], var: str) -> bool:
+    """True if all that is read in a body lies along a variable."""
+    loads = (x for s in statements(body) for e in expressions(s) for x in subexpressions(e))
+    lets = [s for s in statements(body) if isinstance(s, Let)]
+    return all(motion(x, var, lets) < 2 for x in loads if isinstance(x, Load))
+
+
+def _blocks(walk: Loop, inner: tuple[Stmt, ...]) -> Loop:
+    """The loop over blocks of its iterations, which threads share, each block in lanes."""
+    block = Var(block_of(walk.var))
+    end = Apply("minimum", (Apply("add", (block, Const(BLOCK)), INT64), walk.upper), INT64)
+    lanes = replace(walk, lower=block, upper=end, body=inner, mark="vector")
+    return Loop(block.name, walk.lower, walk.upper, (lanes,), BLOCK, "parallel", label=walk.label)
 
 
 def _unless_empty(walk: Stmt) -> tuple[Expr, ...] | None:

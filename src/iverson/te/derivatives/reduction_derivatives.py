@@ -32,8 +32,10 @@ from iverson.te.ir.expressions import (
     renamed,
     substitute,
 )
+from iverson.te.ir.index_arithmetic import conjuncts, depends_on_data
 from iverson.te.ir.nested_reductions import bounds_of
-from iverson.te.ir.ragged_axes import Bounds
+from iverson.te.ir.nodes import Domain
+from iverson.te.ir.ragged_axes import Bounds, bounds_in
 from iverson.te.language.nonlinear_reductions import at_extremum
 
 
@@ -104,10 +106,19 @@ def shares_of_reads(body: Expr, g: Expr) -> Iterator[Share]:
                 continue
             for term in terms_of(leaf):
                 inner = value if term.factor is None else value * _conjugate(term.factor)
+                where, on_data = _bounds_and_guards(term)
+                around = guards | on_data
                 for s in shares_of_reads(term.body, inner):
-                    yield Share(
-                        s.entry, guards | s.guards, s.value, (*term.axes, *s.axes), (*term.where, *s.where)
-                    )
+                    axes = (*term.axes, *s.axes)
+                    yield Share(s.entry, around | s.guards, s.value, axes, (*where, *s.where))
+
+
+def _bounds_and_guards(term: Term) -> tuple[tuple[Expr, ...], Guards]:
+    """Conditions of a term that a domain may have, and the others, which depend on data."""
+    where = [part for c in term.where for part in conjuncts(c)]
+    _, conditions = bounds_in(Domain(term.axes, tuple(where)))
+    on_data = Guards(c for c in conditions if depends_on_data([c]))
+    return tuple(c for c in where if c not in on_data), on_data
 
 
 def _others(node: Scoped, point: Reduce) -> Expr:

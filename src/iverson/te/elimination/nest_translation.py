@@ -120,8 +120,12 @@ def _written_out(task: Task, s: Statement, axis_vars: Sequence[Var], t: Translat
     bounds, where = bounds_in(s.domain)
     order = _by_reductions(s, axis_vars, bounds)
     loops = with_reductions(_nested(order, (), bounds, where, t.around()), t.reductions)
-    loop_nest = loops[0] if len(loops) == 1 else nodes.If(Const(True, dtypes.bool), loops)
-    return replace(task, axes=(), where=(), whole=loop_nest)
+    return replace(task, axes=(), where=(), whole=_as_one(loops))
+
+
+def _as_one(body: tuple[Stmt, ...]) -> Stmt:
+    """One statement that runs several."""
+    return body[0] if len(body) == 1 else nodes.If(Const(True, dtypes.bool), body)
 
 
 def _by_reductions(s: Statement, axis_vars: Sequence[Var], bounds: Mapping[Var, Bounds]) -> list[Var]:
@@ -249,7 +253,7 @@ def phases_of(
         pairs = [(v, e) for v, e in zip(s.domain.axes, item.at, strict=True) if e is not v]
         return nodes.Point({t.names[v]: t.expression(e) for v, e in pairs if v in t.names})
 
-    items = [item for w in s.walk for item in with_reductions((walk(w),), task.reductions)]
+    items = [_as_one(with_reductions((walk(w),), task.reductions)) for w in s.walk]
     return [phase for item in items for phase in nest(task, item, s.strategy, around or Scope())]
 
 
@@ -387,7 +391,9 @@ class Translation:
         free = [x for s in nodes.statements(block) for r in nodes.expressions(s) for x in subexpressions(r)]
         needs = frozenset(x.name for x in free if isinstance(x, nodes.Var)) - loop_names
         earlier = {x.name for x in free if isinstance(x, nodes.Local)}
-        settled = all(b.settled for b in self.reductions if b.names & earlier)
+        operands = [b for b in self.reductions if b.names & earlier]
+        needs = needs.union(*(b.needs for b in operands))
+        settled = all(b.settled for b in operands)
         settled &= all(
             inside(i, n, (*guards, *e.where))
             for r in reads_of([e, *guards])
@@ -464,6 +470,7 @@ def with_reductions(body: tuple[Stmt, ...], reductions: Sequence[Reduction]) -> 
     are inside of their tensors in any case.
     """
     loop_names = {s.var for s in nodes.statements(body) if isinstance(s, nodes.Loop)}
+    loop_names |= {n for s in nodes.statements(body) if isinstance(s, nodes.Point) for n in s.at}
     return _placed(body, reductions, frozenset(n for b in reductions for n in b.needs) - loop_names)
 
 

@@ -8,18 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iverson.expr.build import index
+from iverson.expr.build import apply, index
 from iverson.expr.nodes import Expr
 from iverson.te.ir.expressions import Extent, Reduce, Scoped, Var, extent
 from iverson.te.ir.index_arithmetic import conjuncts
 from iverson.te.ir.nodes import Domain
-from iverson.te.ir.ragged_axes import Bounds, bounds_in
+from iverson.te.ir.ragged_axes import Bounds, bound_by, bounds_in
 
 
 def bounds_of(node: Scoped) -> tuple[dict[Var, Bounds], tuple[Expr, ...]]:
     """Bounds of the axes of a reduction, and a tuple of all conditions that are none."""
     where = tuple(part for c in node.where for part in conjuncts(c))
-    return bounds_in(Domain(node.axes, where), solve=lambda _: True)
+    bounds, plain = bounds_in(Domain(node.axes, where))
+    conditions: list[Expr] = []
+    for c in plain:
+        solved = bound_by(c, node.axes)
+        if solved is None:
+            conditions.append(c)
+            continue
+        v, new = solved
+        low, high = bounds.get(v, Bounds()).within(v)
+        if new.lower is not None:
+            low = apply("maximum", low, new.lower)
+        if new.upper is not None:
+            high = apply("minimum", high, new.upper)
+        bounds[v] = Bounds(low, high)
+    return bounds, tuple(conditions)
 
 
 def position_of(node: Reduce) -> Expr:

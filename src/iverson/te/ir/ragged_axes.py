@@ -7,7 +7,7 @@ bounds are within the axis' own range must follow from the data, and is checked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -54,16 +54,8 @@ def is_ragged(s: Statement) -> bool:
     return depends_on_data(s.domain.where)
 
 
-def _on_data(condition: Expr) -> bool:
-    return depends_on_data([condition])
-
-
-def bounds_in(
-    domain: Domain, solve: Callable[[Expr], bool] = _on_data
-) -> tuple[dict[Var, Bounds], tuple[Expr, ...]]:
+def bounds_in(domain: Domain) -> tuple[dict[Var, Bounds], tuple[Expr, ...]]:
     """Bounds that conditions on data set for axes, and a tuple of all other conditions.
-
-    solve : chooses other conditions that may be bounds.
 
     >>> from iverson.te.language.definitions import placeholder
     >>> p, i, e = placeholder((5,), "int64", "p"), Var("i", 0, 4), Var("e", 0, 9)
@@ -73,7 +65,7 @@ def bounds_in(
     bounds: dict[Var, Bounds] = {}
     conditions: list[Expr] = []
     for condition in domain.where:
-        solved = _solved(condition, domain.axes) if solve(condition) else None
+        solved = bound_by(condition, domain.axes) if depends_on_data([condition]) else None
         if solved is None:
             conditions.append(condition)
             continue
@@ -90,7 +82,7 @@ def _both(name: str, a: Expr | None, b: Expr | None) -> Expr | None:
     return apply(name, a, b)
 
 
-def _solved(condition: Expr, axes: Sequence[Var]) -> tuple[Var, Bounds] | None:
+def bound_by(condition: Expr, axes: Sequence[Var]) -> tuple[Var, Bounds] | None:
     """Last axis that a comparison contains, and the bound that it sets for it; None if it is no bound."""
     if not (isinstance(condition, Apply) and condition.name in NEGATED):
         return None

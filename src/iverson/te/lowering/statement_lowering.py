@@ -48,6 +48,7 @@ from iverson.te.lowering.lowered_program import (
 from iverson.te.lowering.recurrence_nests import phase_of
 from iverson.te.lowering.ring_buffers import rings
 from iverson.te.rewrites.formulas import with_formulas
+from iverson.te.rewrites.fold_chunks import chunked
 from iverson.te.rewrites.inlining import accumulated, inline, made_in_place
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class _Lowering:
         self.program, self.alone = program, alone
         self.sizes = Sizes(program.sizes)
         self.typical = {v: v.typical for v in program.sizes}
-        merged_statements = merged(accumulated(inline(program), program.outputs))
+        merged_statements = merged(accumulated(tuple(chunked(inline(program))), program.outputs))
         boxes, self.is_output = made_in_place(
             whole_first([as_box(s) for s in merged_statements]), program.outputs
         )

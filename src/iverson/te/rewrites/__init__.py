@@ -7,6 +7,7 @@ Import rule: in `te` it imports `ir` alone; its modules have no import cycle.
 - `lookup_tables`: expensive functions of a few indices are computed once.
 - `pieces`: a stage defined in pieces, as functions of an entry's indices.
 - `inlining`: stages are computed where they are read.
+- `fold_chunks`: long folds with few results, as folds of chunks.
 - `axis_blocks`: large temporaries are computed block by block along an axis.
 - `mixed_radix`: axes that are divided by constants become digits.
 """
