@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import iverson
 from iverson.core.errors import INDEX
-from tools import reference
+from tools import missing, reference
 
 project = "Iverson"
 author = copyright = "The Iverson authors"
@@ -29,7 +31,29 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"]
+
+#: Libraries of bridges that are not here, or do not load (mpi4py without MPI).
+MISSING = missing.among("torch", "jax", "dask", "distributed", "mpi4py.MPI", "einops", "binsparse")
+if MISSING:
+    print(f"not here, so the site has only the names of what uses it: {', '.join(MISSING)}")
+    missing.stand_in(MISSING)
+
+if importlib.util.find_spec("sphinx_gallery"):
+    extensions.append("sphinx_gallery.gen_gallery")
+    sphinx_gallery_conf = {
+        "examples_dirs": "../examples/gallery",
+        "gallery_dirs": "gallery",
+        "abort_on_example_error": True,
+        "show_memory": False,
+        "remove_config_comments": True,
+    }
+else:
+    print("not here, so the site has no gallery: sphinx-gallery")
+    Path(__file__).with_name("gallery").mkdir(exist_ok=True)
+    Path(__file__).with_name("gallery").joinpath("index.rst").write_text(
+        "Gallery\n=======\n\nIt needs sphinx-gallery.\n"
+    )
 html_theme = "furo"
 html_title = f"Iverson {iverson.__version__}"
 
@@ -99,6 +123,24 @@ class Names(SphinxDirective):
         return found
 
 
+def _model(parameters: list[tuple[Any, Any]], x: Any) -> Any:
+    for weight, bias in parameters[:-1]:
+        x = iverson.relu(x @ weight + bias)
+    weight, bias = parameters[-1]
+    return iverson.logsumexp(x @ weight + bias, axis=1).sum()
+
+
+def _explained(app: Any, exception: Exception | None) -> None:
+    """The page of a report on a network's gradient, which the chapter on reports shows."""
+    if exception is None:
+        widths = (64, 32, 32, 10)
+        rng = iverson.random.default_rng(0)
+        layers = [(rng.standard_normal((m, n)), iverson.zeros(n)) for m, n in pairwise(widths)]
+        report = iverson.explain.report(iverson.grad(_model))(layers, rng.standard_normal((16, 64)))
+        report.save(Path(app.outdir) / "explained.html")
+
+
 def setup(app: Any) -> None:
+    app.connect("build-finished", _explained)
     app.add_directive("names", Names)
     app.connect("autodoc-process-docstring", _as_markup, priority=400)  # before napoleon

@@ -35,6 +35,8 @@ COVERED: dict[str, str] = {
         dataclasses._own_init dataclasses._registered
         interop.mpi.ranks._given_up kernels.kernel_registry._kernels layouts.layout_registry.layouts_by_type
         masked.pytree._registered testing.directions._makers""",
+    "the number that stands for a step in the programs that torch traces, for as long as the process": """
+        interop.torch._steps""",
     "nothing is read by a key: a log": "graph.calls.compilation_log.LOG",
     "what is in progress: entered and left by one call": """
         autograd.tracked_guards._variables core.dispatch.Level graph.ir.graph_templates._Opening""",
@@ -128,6 +130,7 @@ COVERED: dict[str, str] = {
         graph.calls.compiled_ops.Compiled._on_symbols graph.derivatives.differentiation.Recorded
         graph.calls.executable.OnEntries.reused
         graph.lowering.graph_lowering.Lowered._direct graph.lowering.graph_lowering._Again.step
+        interop.derivative_steps.TracedStep.results
         kernels.sparse.merging.Marked kernels.deferred_patterns.Origin
         kernels.sparse.merging._meeting:cache(lambda:_places(n,m,pair[1],(starts,indices)))
         layouts.compressed.arrange._rows_in_blocks.source

@@ -146,10 +146,10 @@ class Found:
         None stands for what no line of the user's asked for.
         """
         totals: dict[Line | None, tuple[Cost, Cost]] = {}
-        for line, done, avoided in (
+        for line, *costs in (
             *((s.line, s.done, Cost()) for s in self.steps),
             *((p.line, Cost(), p.cost) for p in self.pieces),
         ):
             before = totals.get(line, (Cost(), Cost()))
-            totals[line] = before[0] + done, before[1] + avoided
+            totals[line] = before[0] + costs[0], before[1] + costs[1]
         return totals

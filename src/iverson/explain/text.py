@@ -40,19 +40,13 @@ def _lines(account: Found) -> list[str]:
     totals = account.by_line()
     if len(totals) < 2:
         return []
-    width = max(len(line.address) if line else len("elsewhere") for line in totals)
-    rows = [
-        ("elsewhere", "", *costs) if line is None else (line.address, line.text.strip(), *costs)
-        for line, costs in totals.items()
-    ]
-    return [
-        "",
-        f"{'lines':<{width + 2}}{_HEAD}",
-        *(
-            f"  {address:<{width}}{_numbers(done)}{f'  avoided {brief(avoided)}' if avoided else ''}  {text}"
-            for address, text, done, avoided in rows
-        ),
-    ]
+    names = [line.address if line else "elsewhere" for line in totals]
+    width = max(map(len, names))
+    rows = ["", f"{'lines':<{width + 2}}{_HEAD}"]
+    for name, (line, costs) in zip(names, totals.items(), strict=True):
+        saved = f"  avoided {brief(costs[1])}" if costs[1] else ""
+        rows.append(f"  {name:<{width}}{_numbers(costs[0])}{saved}{f'  {line.text.strip()}' if line else ''}")
+    return rows
 
 
 def brief(cost: Cost) -> str:

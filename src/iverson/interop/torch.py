@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -426,6 +426,12 @@ def _run_step(step: AnyStep, tensors: Sequence[torch.Tensor]) -> list[torch.Tens
     return [to_torch(x.detach()) for x in outputs]
 
 
+class _BatchInfo(Protocol):
+    """Facts of a batch that torch maps a step over."""
+
+    batch_size: int
+
+
 class _Step(torch.autograd.Function):
     """Step of torch's graph. Its derivatives in both modes, and what it is mapped to, are such steps, too."""
 
@@ -477,14 +483,14 @@ class _Step(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info: Any, axes: tuple[int | None, ...], run: _Run, *tensors: torch.Tensor
+        info: _BatchInfo, axes: tuple[int | None, ...], run: _Run, *tensors: torch.Tensor
     ) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
         batch, in_front = _mapped(run, axes[1:], tensors, info.batch_size)
         outputs = _Step.apply(batch, *in_front)
         return outputs, (0,) * len(outputs)
 
 
-def _further(run: _Run, tensors: Sequence[Any]) -> Sequence[torch.Tensor]:
+def _further(run: _Run, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
     """Results of a derivative's step, through which torch's graph goes on.
 
     Cotangents of ``is_grads_batched`` are batches for each operation of torch's, unlike those of
@@ -495,10 +501,10 @@ def _further(run: _Run, tensors: Sequence[Any]) -> Sequence[torch.Tensor]:
         return results
     level = torch._C._vmapmode_increment_nesting() - 1
     torch._C._vmapmode_decrement_nesting()
-    opened = [torch._remove_batch_dim(x, level, 1, 0) if _is_batch(x) else x for x in tensors]
+    examples = [torch._remove_batch_dim(x, level, 1, 0) if _is_batch(x) else x for x in tensors]
     axes = [0 if _is_batch(x) else None for x in tensors]
-    size = next(x.shape[0] for x, n in zip(opened, axes, strict=True) if n == 0)
-    return [torch._add_batch_dim(y, 0, level) for y in _further(*_mapped(run, axes, opened, size))]
+    size = next(x.shape[0] for x, n in zip(examples, axes, strict=True) if n == 0)
+    return [torch._add_batch_dim(y, 0, level) for y in _further(*_mapped(run, axes, examples, size))]
 
 
 def _is_batch(x: torch.Tensor) -> bool:
@@ -563,7 +569,9 @@ def _(tensors: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     return [torch.empty(a.shape, dtype=_torch_dtype(a)) for a in _steps[number].results]
 
 
-def _operator_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: list[torch.Tensor]) -> None:
+def _operator_context(
+    ctx: FunctionCtx, inputs: tuple[list[torch.Tensor], int], output: list[torch.Tensor]
+) -> None:
     ctx.save_for_backward(*inputs[0])
     ctx.number = inputs[1]
 
@@ -581,7 +589,9 @@ _operator.register_autograd(_operator_backward, setup_context=_operator_context)
 
 
 @_operator.register_vmap
-def _(info: Any, axes: Any, tensors: list[torch.Tensor], number: int) -> tuple[list[torch.Tensor], list[int]]:
+def _(
+    info: _BatchInfo, axes: tuple[Sequence[int | None], None], tensors: list[torch.Tensor], number: int
+) -> tuple[list[torch.Tensor], list[int]]:
     run, in_front = _mapped(_Run(_steps[number]), axes[0], tensors, info.batch_size)
     outputs = _operator(in_front, _number(run.step))
     return outputs, [0] * len(outputs)

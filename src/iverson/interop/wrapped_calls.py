@@ -16,9 +16,12 @@ from iverson.core.errors import GradientError
 from iverson.core.inputs.foreign_arrays import reading
 from iverson.graph.tracing.trace import Trace
 from iverson.interop.array_checks import returned
-from iverson.transforms.trees import flatten, unflatten
+from iverson.transforms.trees import Function, flatten, unflatten
 
 Result = TypeVar("Result")
+
+#: The tensor of an array of the host, or None.
+Constant = Callable[..., "iv.Tensor | None"]
 
 #: Stands for a tensor in a result.
 _RESULT = object()
@@ -41,13 +44,13 @@ class WrappedCall:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Function,
         args: Sequence[object],
         kwargs: Mapping[str, object],
         *,
         kinds: tuple[type, ...],
         captured: type,
-        constant: Callable[[Any], iv.Tensor | None],
+        constant: Constant,
         is_result: Callable[[object], bool],
     ) -> None:
         self.function = function
@@ -83,20 +86,20 @@ class WrappedCall:
         for k, x in zip(self.at, tensors, strict=False):
             arguments[k] = x
         args, kwargs = unflatten(self.structure, arguments)
-        read: set[int] = set()
+        visited: set[int] = set()
 
-        def tensor_of(value: object) -> iv.Tensor | None:
+        def tensor_of(value: Result) -> iv.Tensor | None:
             if not isinstance(value, self.captured):
                 return None
-            known = next((k for k, array in enumerate(self.arrays[count:]) if array is value), None)
-            if known is None and (constant := self.constant(value)) is not None:
+            position = next((k for k, array in enumerate(self.arrays[count:]) if array is value), None)
+            if position is None and (constant := self.constant(value)) is not None:
                 return constant
             in_trace = any(isinstance(level, Trace) for level in levels()[depth:])
-            if known is not None and not in_trace:
-                read.add(known)
-                return tensors[count + known]
+            if position is not None and not in_trace:
+                visited.add(position)
+                return tensors[count + position]
             # A run that does not read what the last one read computes it, with functions of the host.
-            if self.closed or in_trace or len(read) < len(self.arrays) - count:
+            if self.closed or in_trace or len(visited) < len(self.arrays) - count:
                 raise GradientError(
                     "wrap",
                     "function",
@@ -112,7 +115,7 @@ class WrappedCall:
         self._outputs = [_RESULT if self.is_result(x) else x for x in leaves]
         return leaves
 
-    def rebuilt(self, results: Sequence[Any]) -> Any:
+    def rebuilt(self, results: Sequence[Result]) -> Any:
         """Result of the call, of the form of the last run, with ``results`` instead of its tensors."""
         parts = iter(results)
         return unflatten(self.form, [next(parts) if x is _RESULT else x for x in self._outputs])

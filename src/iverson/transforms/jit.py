@@ -739,7 +739,7 @@ class Jitted(Generic[P, R]):
         return f"<{self._name}: {self.cache_size} traces>"
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        """What to pickle: the name in its module under which the function is found, if there is one, else the
+        """Pickle: the name in its module under which the function is found, if there is one, else the
         function and the options.
 
         The main program of another process is another one: cloudpickle, which pickles its functions by value,
@@ -761,7 +761,7 @@ class Jitted(Generic[P, R]):
     def __copy__(self) -> Jitted[P, R]:
         return self
 
-    def __deepcopy__(self, memo: object) -> Jitted[P, R]:
+    def __deepcopy__(self, memo: dict[int, R]) -> Jitted[P, R]:
         return self
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
-_reader: ContextVar[Callable[[object], Any] | None] = ContextVar("iverson_foreign_arrays", default=None)
+T = TypeVar("T")
+Reader = Callable[..., Any]
+_reader: ContextVar[Reader | None] = ContextVar("iverson_foreign_arrays", default=None)
 
 
 @contextmanager
-def reading(reader: Callable[[object], Any] | None) -> Iterator[None]:
+def reading(reader: Reader) -> Iterator[None]:
     """Context in which ``reader`` gives the tensor of an array of another library, or None for anything
     else.
     """
@@ -22,7 +24,7 @@ def reading(reader: Callable[[object], Any] | None) -> Iterator[None]:
         _reader.reset(before)
 
 
-def foreign(value: object) -> Any:
+def foreign(value: T) -> Any:
     """Tensor of an array of the library whose wrapped function runs; None for anything else.
 
     Of a nested sequence with such arrays, the sequence with tensors instead of them.
