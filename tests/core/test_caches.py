@@ -32,7 +32,8 @@ COVERED: dict[str, str] = {
         core.dispatch._by_type core.dispatch._default core.dispatch._handle core.float_warnings._relayed
         core.python.locks._guarding_libraries core.python.locks._guarding_python core.table.TABLE
         dataclasses._own_init dataclasses._registered
-        interop.mpi.ranks._given_up kernels.kernel_registry._kernels layouts.layout_registry.layouts_by_type
+        interop.mpi.ranks._given_up interop.scipy.door._ours interop.scipy.stats.__getattr__
+        kernels.kernel_registry._kernels layouts.layout_registry.layouts_by_type
         masked.pytree._registered testing.directions._makers""",
     "nothing is read by a key: a log": "graph.calls.compilation_log.LOG",
     "what is in progress: entered and left by one call": """

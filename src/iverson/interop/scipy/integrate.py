@@ -14,8 +14,8 @@ import numpy as np
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
+from iverson.interop.scipy.by_matrix.linear_maps import theirs
 from iverson.interop.scipy.initial_values import solve_ivp
-from iverson.interop.scipy.linear_maps import theirs
 
 Function = Callable[..., Any]
 

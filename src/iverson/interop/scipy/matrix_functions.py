@@ -15,7 +15,7 @@ import numpy as np
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.linear_maps import theirs
+from iverson.interop.scipy.by_matrix.linear_maps import theirs
 from iverson.interop.scipy.optimize import solution
 from iverson.linalg import matrix_exp as expm
 from iverson.linalg import norm, solve, svd
@@ -98,20 +98,6 @@ def subspace_angles(A: ArrayLike, B: ArrayLike) -> Tensor:
     turned = iv.flip(cosines[: sines.shape[0]])
     small = sines**2 < 0.5
     return iv.where(small, iv.asin(iv.where(small, sines, 0.0)), iv.acos(iv.where(small, 0.0, turned)))
-
-
-def matmul_toeplitz(
-    c_or_cr: Any, x: ArrayLike, check_finite: bool = False, workers: int | None = None
-) -> Tensor:
-    """The product of a Toeplitz matrix, of its first column or of a pair of it and the first row.
-
-    >>> matmul_toeplitz(iv.asarray([1., 2.]), iv.asarray([1., 0.]))
-    iverson.Tensor([1., 2.])
-    """
-    from iverson.interop.scipy.linalg import toeplitz
-
-    c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
-    return toeplitz(c, r) @ iv.asarray(x)
 
 
 def companion(a: ArrayLike) -> Tensor:
@@ -357,9 +343,7 @@ def solve_discrete_are(
 
 __all__ = [
     "cho_solve_banded", "cholesky_banded", "companion", "convolution_matrix", "coshm", "cosm", "diagsvd",
-    "eig_banded",
-    "eigh_tridiagonal", "eigvals_banded", "eigvalsh_tridiagonal", "expm_cond", "expm_frechet", "fiedler",
-    "khatri_rao",
-    "leslie", "matmul_toeplitz", "orthogonal_procrustes", "pinvh", "sinhm", "sinm", "solve_continuous_are",
-    "solve_discrete_are", "subspace_angles", "tanhm", "tanm",
+    "eig_banded", "eigh_tridiagonal", "eigvals_banded", "eigvalsh_tridiagonal", "expm_cond", "expm_frechet",
+    "fiedler", "khatri_rao", "leslie", "orthogonal_procrustes", "pinvh", "sinhm", "sinm",
+    "solve_continuous_are", "solve_discrete_are", "subspace_angles", "tanhm", "tanm",
 ]  # fmt: skip

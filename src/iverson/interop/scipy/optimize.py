@@ -17,7 +17,7 @@ from iverson.core.errors import GradientError
 from iverson.core.protocols import NDArray
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike, Data
-from iverson.interop.scipy.linear_maps import theirs
+from iverson.interop.scipy.by_matrix.linear_maps import theirs
 from iverson.interop.scipy.solvers import least_squares, minimize, root
 from iverson.transforms.implicit import implicit
 

@@ -15,7 +15,7 @@ import numpy as np
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.linear_maps import theirs
+from iverson.interop.scipy.by_matrix.linear_maps import theirs
 from iverson.interop.scipy.sparse.linalg import operand
 
 

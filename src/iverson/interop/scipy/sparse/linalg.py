@@ -15,7 +15,7 @@ import scipy.sparse
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.linear_maps import theirs
+from iverson.interop.scipy.by_matrix.linear_maps import theirs
 
 
 def operand(x: Any) -> Tensor:

@@ -18,7 +18,7 @@ from iverson.core.errors import GradientError
 from iverson.core.protocols import Namespace, Value
 from iverson.core.scalars.scalar_record import scalar
 from iverson.handles import Tensor
-from iverson.interop.scipy.linear_maps import theirs
+from iverson.interop.scipy.by_matrix.linear_maps import theirs
 from iverson.ops import F
 from iverson.ops.numbers.elementwise_ops import make
 

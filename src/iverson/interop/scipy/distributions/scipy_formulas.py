@@ -15,8 +15,8 @@ import numpy as np
 import iverson as iv
 from iverson.core.errors import ArgumentError
 from iverson.handles import Tensor
+from iverson.interop.scipy.by_matrix.linear_maps import theirs
 from iverson.interop.scipy.distribution_base import Distribution
-from iverson.interop.scipy.linear_maps import theirs
 from iverson.interop.scipy.special.records import of_body
 
 

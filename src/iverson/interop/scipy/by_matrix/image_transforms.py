@@ -19,7 +19,7 @@ import iverson as iv
 from iverson.core.errors import ArgumentError
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.linear_maps import check_numbers, theirs, times
+from iverson.interop.scipy.by_matrix.linear_maps import check_numbers, theirs, times
 
 #: How coordinates beyond the image are mapped into it, by mode: from coordinates and the extent.
 _INTO: dict[str, Callable[[Any, int], Any]] = {
@@ -215,60 +215,6 @@ def rotate(
     return affine_transform(x, matrix, offset, shape, None, order, mode, cval, prefilter)
 
 
-# --- morphology of grey images ------------------------------------------------------
-
-
-def grey_erosion(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
-    """The smallest entry of each window."""
-    from iverson.interop.scipy.ndimage import minimum_filter
-
-    return minimum_filter(input, size, footprint, **options)
-
-
-def grey_dilation(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
-    """The largest entry of each window, that of a mirrored footprint."""
-    from iverson.interop.scipy.ndimage import maximum_filter
-
-    if footprint is not None:
-        footprint = np.flip(np.asarray(footprint))
-    return maximum_filter(input, size, footprint, **options)
-
-
-def grey_opening(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
-    """The dilation of the erosion."""
-    return grey_dilation(grey_erosion(input, size, footprint, **options), size, footprint, **options)
-
-
-def grey_closing(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
-    """The erosion of the dilation."""
-    return grey_erosion(grey_dilation(input, size, footprint, **options), size, footprint, **options)
-
-
-def white_tophat(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
-    """The image less its opening."""
-    return iv.asarray(input) - grey_opening(input, size, footprint, **options)
-
-
-def black_tophat(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
-    """The closing of the image less the image."""
-    return grey_closing(input, size, footprint, **options) - iv.asarray(input)
-
-
-def morphological_gradient(
-    input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any
-) -> Tensor:
-    """The dilation less the erosion."""
-    return grey_dilation(input, size, footprint, **options) - grey_erosion(input, size, footprint, **options)
-
-
-def morphological_laplace(
-    input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any
-) -> Tensor:
-    """The dilation and the erosion less twice the image."""
-    both = grey_dilation(input, size, footprint, **options) + grey_erosion(input, size, footprint, **options)
-    return both - 2 * iv.asarray(input)
-
-
 # --- statistics of labelled entries -------------------------------------------------
 
 
@@ -315,10 +261,7 @@ def center_of_mass(input: ArrayLike, labels: Any = None, index: Any = None) -> t
 
 
 __all__ = [
-    "affine_transform", "black_tophat", "center_of_mass", "geometric_transform", "grey_closing",
-    "grey_dilation",
-    "grey_erosion", "grey_opening", "map_coordinates", "maximum", "mean", "median", "minimum",
-    "morphological_gradient",
-    "morphological_laplace", "rotate", "shift", "spline_filter", "spline_filter1d", "standard_deviation",
-    "sum_labels", "variance", "white_tophat", "zoom",
+    "affine_transform", "center_of_mass", "geometric_transform", "map_coordinates", "maximum", "mean",
+    "median", "minimum", "rotate", "shift", "spline_filter", "spline_filter1d", "standard_deviation",
+    "sum_labels", "variance", "zoom",
 ]  # fmt: skip

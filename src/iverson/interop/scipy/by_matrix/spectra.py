@@ -1,7 +1,7 @@
 """Spectra and resampling of signals under the names of `scipy.signal`.
 
-Transforms of windows and resampling are linear in the signal (`iverson.interop.scipy.linear_maps`); powers
-are products of them.
+Transforms of windows and resampling are linear in the signal (`linear_maps`); powers are products of
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from iverson.core.errors import ArgumentError
 from iverson.core.protocols import NDArray
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.linear_maps import along_axis, along_line, check_numbers, theirs
+from iverson.interop.scipy.by_matrix.linear_maps import along_axis, along_line, check_numbers, theirs
 
 resample_poly = along_axis("signal.resample_poly", "up down axis window padtype cval")
 decimate = along_axis("signal.decimate", "q n ftype axis zero_phase")
@@ -136,45 +136,8 @@ def _linear_transform(name: str) -> Callable[..., Any]:
 stft = _linear_transform("stft")
 
 
-def convolve2d(
-    in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0.0
-) -> Tensor:
-    """The convolution of two images, with zeros beyond them. Raises ArgumentError for other boundaries."""
-    from iverson.interop.scipy.signal import convolve
-
-    if boundary not in ("fill", 0) or fillvalue:
-        raise ArgumentError("convolve2d", "boundary", got=repr(boundary), expected="'fill' with zeros")
-    return convolve(in1, in2, mode)  # type: ignore[arg-type]
-
-
-def correlate2d(
-    in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0.0
-) -> Tensor:
-    """The correlation of two images, with zeros beyond them. Raises ArgumentError for other boundaries."""
-    turned = iv.flip(iv.conj(iv.asarray(in2)))
-    return convolve2d(in1, turned, mode, boundary, fillvalue)
-
-
-def medfilt(volume: ArrayLike, kernel_size: Any = None) -> Tensor:
-    """The medians of windows of odd sizes, with zeros beyond the signal.
-
-    >>> medfilt(iv.asarray([1.0, 9.0, 2.0]))
-    iverson.Tensor([1., 2., 2.])
-    """
-    from iverson.interop.scipy.ndimage import median_filter
-
-    return median_filter(volume, 3 if kernel_size is None else kernel_size, mode="constant")
-
-
-def medfilt2d(input: ArrayLike, kernel_size: Any = 3) -> Tensor:
-    """`medfilt` of an image."""
-    return medfilt(input, kernel_size)
-
-
 __all__ = [
-    "coherence", "convolve2d", "correlate2d", "csd", "cspline1d", "cspline1d_eval", "czt", "decimate",
-    "medfilt",
-    "medfilt2d", "periodogram", "qspline1d", "qspline1d_eval", "resample_poly", "sosfiltfilt",
-    "spectrogram", "stft",
-    "symiirorder1", "symiirorder2", "upfirdn", "welch", "zoom_fft",
+    "coherence", "csd", "cspline1d", "cspline1d_eval", "czt", "decimate", "periodogram", "qspline1d",
+    "qspline1d_eval", "resample_poly", "sosfiltfilt", "spectrogram", "stft", "symiirorder1", "symiirorder2",
+    "upfirdn", "welch", "zoom_fft",
 ]  # fmt: skip

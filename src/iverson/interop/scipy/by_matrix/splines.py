@@ -17,7 +17,7 @@ from iverson.core.errors import ArgumentError
 from iverson.core.protocols import NDArray
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.linear_maps import check_numbers, theirs
+from iverson.interop.scipy.by_matrix.linear_maps import check_numbers, theirs
 
 
 def _numbers(name: str, **settings: Any) -> list[NDArray]:
@@ -229,13 +229,6 @@ def interp1d(x: ArrayLike, y: ArrayLike, kind: Any = "linear", axis: int = -1, *
     return make_interp_spline(x, y, degree, axis=axis % rank)
 
 
-def pchip_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: int = 0, axis: int = 0) -> Tensor:
-    """The values of `PchipInterpolator` at points."""
-    from iverson.interop.scipy.interpolate import PchipInterpolator
-
-    return PchipInterpolator(xi, yi, axis)(x, der)
-
-
 class _Polynomial:
     """The polynomial through points: by divided differences, in the values and in the points of
     evaluation."""
@@ -339,17 +332,6 @@ def griddata(
     return _product("griddata", make, iv.asarray(values), at)
 
 
-def interpn(points: Any, values: ArrayLike, xi: ArrayLike, method: str = "linear", **options: Any) -> Tensor:
-    """Values at points from those on a grid: differentiated in the values, with the linear method in the
-    points.
-    """
-    if method == "linear" and not options:
-        from iverson.interop.scipy.interpolate import RegularGridInterpolator
-
-        return RegularGridInterpolator(points, values, method="linear")(xi)
-    return on_grid(points, iv.asarray(values), xi, method)
-
-
 #: The degrees of splines on grids, by SciPy's names of methods.
 DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
 
@@ -394,8 +376,7 @@ UnivariateSpline = _Univariate
 __all__ = [
     "BSpline", "BarycentricInterpolator", "CloughTocher2DInterpolator", "InterpolatedUnivariateSpline",
     "KroghInterpolator", "LSQUnivariateSpline", "LinearNDInterpolator", "PPoly", "RBFInterpolator",
-    "RectBivariateSpline", "barycentric_interpolate", "griddata", "interp1d", "interpn", "krogh_interpolate",
-    "lagrange", "make_interp_spline", "make_lsq_spline", "make_smoothing_spline", "pchip_interpolate",
-    "spalde",
-    "splev", "splint", "splrep",
+    "RectBivariateSpline", "barycentric_interpolate", "griddata", "interp1d", "krogh_interpolate",
+    "lagrange", "make_interp_spline", "make_lsq_spline", "make_smoothing_spline", "spalde", "splev",
+    "splint", "splrep",
 ]  # fmt: skip
