@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import iverson as iv
@@ -137,22 +138,14 @@ def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike) -> Tensor:
     return d * share / (n * (1 - share))
 
 
-def _student_quantile(p: Tensor, df: Tensor) -> Tensor:
-    """The quantile of Student's t distribution: of the smaller tail q, betaincinv(1/2, df/2, 1 - 2 q) is the
-    share t^2 / (df + t^2)."""
-    upper = p > 0.5
-    tail = iv.where(upper, 1 - p, p)
-    share = special.betaincinv(0.5, 0.5 * df, 1 - 2 * tail)
-    return iv.where(upper, 1.0, -1.0) * iv.sqrt(df * share / (1 - share))
-
-
 def stdtrit(df: ArrayLike, p: ArrayLike) -> Tensor:
     """The inverse of stdtr in t.
 
     >>> stdtrit(1.0, 0.75).round(decimals=6)
     iverson.Tensor(1.)
     """
-    return _student_quantile(iv.asarray(p), iv.asarray(df))
+    result: Tensor = import_module("iverson.interop.scipy.stats").t.ppf(p, df)  # which imports this package
+    return result
 
 
 def bdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Tensor:
