@@ -22,6 +22,7 @@ from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.handles import Tensor
 from iverson.interop.scipy.by_matrix import splines
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
 from iverson.interop.scipy.by_matrix.splines import *  # noqa: F403
 from iverson.ops import F
 
@@ -449,7 +450,9 @@ def pchip_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: int = 0, 
     return PchipInterpolator(xi, yi, axis)(x, der)
 
 
-def interpn(points: Any, values: ArrayLike, xi: ArrayLike, method: str = "linear", **options: Any) -> Tensor:
+def interpn(
+    points: Setting, values: ArrayLike, xi: ArrayLike, method: str = "linear", **options: Setting
+) -> Tensor:
     """Values at points from those on a grid: differentiated in the values, with the linear method in the
     points.
     """

@@ -19,6 +19,7 @@ from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, check_choice
 from iverson.handles import Tensor
 from iverson.interop.scipy import matrix_functions
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
 from iverson.interop.scipy.matrix_functions import *  # noqa: F403
 from iverson.linalg import (
     block_diag,
@@ -513,7 +514,7 @@ def solveh_banded(ab: ArrayLike, b: ArrayLike, lower: bool = False) -> Tensor:
 
 
 def matmul_toeplitz(
-    c_or_cr: Any, x: ArrayLike, check_finite: bool = False, workers: int | None = None
+    c_or_cr: Setting, x: ArrayLike, check_finite: bool = False, workers: int | None = None
 ) -> Tensor:
     """The product of a Toeplitz matrix, of its first column or of a pair of it and the first row.
 

@@ -6,7 +6,7 @@ Its derivatives in the signal and in the coefficients are recurrences too, of an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.handles import Tensor
 from iverson.interop.scipy.by_matrix import spectra
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
 from iverson.interop.scipy.by_matrix.spectra import *  # noqa: F403
 from iverson.interop.scipy.ndimage import correlation, median_filter
 from iverson.ops import F
@@ -470,11 +471,11 @@ def correlate2d(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0.0
 ) -> Tensor:
     """The correlation of two images, with zeros beyond them. Raises ArgumentError for other boundaries."""
-    turned = iv.flip(iv.conj(iv.asarray(in2)))
-    return convolve2d(in1, turned, mode, boundary, fillvalue)
+    mirrored = iv.flip(iv.conj(iv.asarray(in2)))
+    return convolve2d(in1, mirrored, mode, boundary, fillvalue)
 
 
-def medfilt(volume: ArrayLike, kernel_size: Any = None) -> Tensor:
+def medfilt(volume: ArrayLike, kernel_size: Setting = None) -> Tensor:
     """The medians of windows of odd sizes, with zeros beyond the signal.
 
     >>> medfilt(iv.asarray([1.0, 9.0, 2.0]))
@@ -483,7 +484,7 @@ def medfilt(volume: ArrayLike, kernel_size: Any = None) -> Tensor:
     return median_filter(volume, 3 if kernel_size is None else kernel_size, mode="constant")
 
 
-def medfilt2d(input: ArrayLike, kernel_size: Any = 3) -> Tensor:
+def medfilt2d(input: ArrayLike, kernel_size: Setting = 3) -> Tensor:
     """`medfilt` of an image."""
     return medfilt(input, kernel_size)
 

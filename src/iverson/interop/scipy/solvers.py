@@ -23,6 +23,7 @@ from iverson.core.protocols import NDArray
 from iverson.core.python.caller import warn
 from iverson.core.shapes import check_choice
 from iverson.handles import Tensor
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
 from iverson.interop.scipy.initial_values import T, solve_ivp
 from iverson.transforms.implicit import implicit, implicit_in_trace
 
@@ -57,11 +58,11 @@ def root(
     x0: Data,
     args: Sequence[T] = (),
     method: str = "hybr",
-    jac: Callable[..., Any] | bool | None = None,
+    jac: Callable[..., Setting] | bool | None = None,
     tol: float | None = None,
-    callback: Callable[..., Any] | None = None,
-    options: Mapping[str, Any] | None = None,
-    **more: Any,
+    callback: Callable[..., Setting] | None = None,
+    options: Mapping[str, Setting] | None = None,
+    **further: Setting,
 ) -> OptimizeResult:
     """Zero of a function, by `scipy.optimize.root` with the exact Jacobian.
 
@@ -97,7 +98,7 @@ def root(
 
     start = _start(x0, "root")
     call = _on_vectors(_values_of(fun, jac), args, start)
-    settings = {**(options or {}), **more}
+    settings = {**(options or {}), **further}
     with iv.no_grad():
         entries = call(_vector(start)).size
     if entries != start.size:
@@ -122,15 +123,15 @@ def minimize(
     x0: Data,
     args: Sequence[T] = (),
     method: str | None = None,
-    jac: Callable[..., Any] | bool | None = None,
-    hess: Callable[..., Any] | None = None,
-    hessp: Callable[..., Any] | None = None,
+    jac: Callable[..., Setting] | bool | None = None,
+    hess: Callable[..., Setting] | None = None,
+    hessp: Callable[..., Setting] | None = None,
     bounds: Bounds | Sequence[Pair] | NDArray | None = None,
     constraints: Constraint | Sequence[Constraint] = (),
     tol: float | None = None,
-    callback: Callable[..., Any] | None = None,
-    options: Mapping[str, Any] | None = None,
-    **more: Any,
+    callback: Callable[..., Setting] | None = None,
+    options: Mapping[str, Setting] | None = None,
+    **further: Setting,
 ) -> OptimizeResult:
     """Minimum of a real function, by `scipy.optimize.minimize` with exact derivatives.
 
@@ -169,7 +170,7 @@ def minimize(
 
     start = _start(x0, "minimize")
     call = _on_vectors(_values_of(fun, jac), args, start)
-    settings = {**(options or {}), **more}
+    settings = {**(options or {}), **further}
     reads = (method or "").lower()
 
     def gradient(call: Function) -> Function:
@@ -213,7 +214,7 @@ def least_squares(
     bounds: Bounds | tuple[npt.ArrayLike, npt.ArrayLike] = (-np.inf, np.inf),
     method: str = "trf",
     layout: str = "strided",
-    **options: Any,
+    **options: Setting,
 ) -> OptimizeResult:
     """Minimum of the sum of squares of residuals, by `scipy.optimize.least_squares`.
 
@@ -243,9 +244,9 @@ def least_squares(
     check_choice(layout, ("strided", "csr"), "least_squares", "layout")
     start = _start(x0, "least_squares")
     options.pop("jac", None)  # it is exact
-    named = options.pop("kwargs", None)
-    if named:
-        fun = partial(fun, **named)
+    by_name = options.pop("kwargs", None)
+    if by_name:
+        fun = partial(fun, **by_name)
     call = _on_vectors(fun, args, start)
 
     def gradient(call: Function) -> Function:
@@ -284,7 +285,7 @@ def _start(x0: Data, operation: str) -> Tensor:
     return start if start.dtype.kind == "f" else iv.astype(start, "float64")
 
 
-def _values_of(fun: Function, jac: Callable[..., Any] | bool | None) -> Function:
+def _values_of(fun: Function, jac: Callable[..., Setting] | bool | None) -> Function:
     """The function without the derivative that it gives besides, where ``jac`` is True."""
     return (lambda *xs: fun(*xs)[0]) if jac is True else fun
 

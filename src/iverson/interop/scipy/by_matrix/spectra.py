@@ -16,7 +16,7 @@ from iverson.core.errors import ArgumentError
 from iverson.core.protocols import NDArray
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.by_matrix.linear_maps import along_axis, along_line, check_numbers, theirs
+from iverson.interop.scipy.by_matrix.linear_maps import Setting, along_axis, along_line, check_numbers, theirs
 
 resample_poly = along_axis("signal.resample_poly", "up down axis window padtype cval")
 decimate = along_axis("signal.decimate", "q n ftype axis zero_phase")
@@ -28,7 +28,7 @@ cspline1d_eval, qspline1d_eval = along_line("signal.cspline1d_eval"), along_line
 symiirorder1, symiirorder2 = along_line("signal.symiirorder1"), along_line("signal.symiirorder2")
 
 
-def _windows(x: ArrayLike, options: dict[str, Any]) -> tuple[NDArray, NDArray, Tensor]:
+def _windows(x: ArrayLike, options: dict[str, Setting]) -> tuple[NDArray, NDArray, Tensor]:
     """Frequencies, times, and transforms of windows along the last two axes, as
     `scipy.signal.spectrogram`."""
     check_numbers("spectrogram", options)
@@ -39,14 +39,14 @@ def _windows(x: ArrayLike, options: dict[str, Any]) -> tuple[NDArray, NDArray, T
 
 
 def _both_sides(frequencies: NDArray, size: int) -> NDArray:
-    """What a power counts for in a spectrum of one side: twice, but for 0 and the highest frequency."""
+    """Factor of a power in a spectrum of one side: twice, but for 0 and the highest frequency."""
     factor = np.where(
         (frequencies == 0) | ((size % 2 == 0) & (np.arange(frequencies.size) == size // 2)), 1.0, 2.0
     )
     return factor[:, None]
 
 
-def _length(x: ArrayLike, y: ArrayLike, axis: int, options: dict[str, Any]) -> int:
+def _length(x: ArrayLike, y: ArrayLike, axis: int, options: dict[str, Setting]) -> int:
     n = max(iv.asarray(x).shape[axis], iv.asarray(y).shape[axis])
     if not options.get("return_onesided", True):
         raise ArgumentError("csd", "return_onesided", got="False", expected="True, on tensors")
@@ -55,9 +55,9 @@ def _length(x: ArrayLike, y: ArrayLike, axis: int, options: dict[str, Any]) -> i
     return int(options.get("nfft") or options["nperseg"])
 
 
-def csd(x: ArrayLike, y: ArrayLike, fs: float = 1.0, window: Any = "hann_periodic", nperseg: int | None =
+def csd(x: ArrayLike, y: ArrayLike, fs: float = 1.0, window: Setting = "hann_periodic", nperseg: int | None =
 None,
-        noverlap: int | None = None, nfft: int | None = None, detrend: Any = "constant", return_onesided:
+        noverlap: int | None = None, nfft: int | None = None, detrend: Setting = "constant", return_onesided:
         bool = True, scaling: str = "density", axis: int = -1, average: str = "mean") -> tuple[NDArray,
             Tensor]:  # fmt: skip
     """Frequencies and the cross spectral density of two signals, by Welch's method.
@@ -79,7 +79,7 @@ None,
 
 
 def welch(
-    x: ArrayLike, fs: float = 1.0, window: Any = "hann_periodic", **options: Any
+    x: ArrayLike, fs: float = 1.0, window: Setting = "hann_periodic", **options: Setting
 ) -> tuple[NDArray, Tensor]:
     """Frequencies and the spectral density of a signal, by Welch's method.
 
@@ -90,10 +90,16 @@ def welch(
     return frequencies, iv.real(density)
 
 
-def periodogram(x: ArrayLike, fs: float = 1.0, window: Any = "boxcar", nfft: int | None = None, detrend: Any
-= "constant",
-                return_onesided: bool = True, scaling: str = "density",
-                    axis: int = -1) -> tuple[NDArray, Tensor]:  # fmt: skip
+def periodogram(
+    x: ArrayLike,
+    fs: float = 1.0,
+    window: Setting = "boxcar",
+    nfft: int | None = None,
+    detrend: Setting = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+) -> tuple[NDArray, Tensor]:
     """Frequencies and the spectral density of a signal, of one window."""
     n = iv.asarray(x).shape[axis]
     return welch(
@@ -102,14 +108,16 @@ def periodogram(x: ArrayLike, fs: float = 1.0, window: Any = "boxcar", nfft: int
     )  # fmt: skip
 
 
-def coherence(x: ArrayLike, y: ArrayLike, fs: float = 1.0, **options: Any) -> tuple[NDArray, Tensor]:
+def coherence(x: ArrayLike, y: ArrayLike, fs: float = 1.0, **options: Setting) -> tuple[NDArray, Tensor]:
     """Frequencies and abs(Pxy)^2 / (Pxx Pyy), of densities by Welch's method."""
     frequencies, cross = csd(x, y, fs, **options)
     powers = welch(x, fs, **options)[1] * welch(y, fs, **options)[1]
     return frequencies, (iv.real(cross) ** 2 + iv.imag(cross) ** 2) / powers
 
 
-def spectrogram(x: ArrayLike, fs: float = 1.0, *args: Any, **options: Any) -> tuple[NDArray, NDArray, Tensor]:
+def spectrogram(
+    x: ArrayLike, fs: float = 1.0, *args: Setting, **options: Setting
+) -> tuple[NDArray, NDArray, Tensor]:
     """Frequencies, times and the spectral density of each window; the mode is "psd"."""
     if args or options.pop("mode", "psd") != "psd":
         raise ArgumentError("spectrogram", "mode", got="another", expected="'psd', and arguments by name")
@@ -122,7 +130,7 @@ def spectrogram(x: ArrayLike, fs: float = 1.0, *args: Any, **options: Any) -> tu
 def _linear_transform(name: str) -> Callable[..., Any]:
     """A transform whose last result is linear in the signal along the last axis."""
 
-    def call(x: ArrayLike, *args: Any, **options: Any) -> Any:
+    def call(x: ArrayLike, *args: Setting, **options: Setting) -> Any:
         check_numbers(name, options)
         signal = iv.asarray(x)
         *axes, matrix = theirs(f"signal.{name}")(np.eye(signal.shape[-1]), *args, **options)

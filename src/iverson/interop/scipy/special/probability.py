@@ -13,6 +13,7 @@ from iverson.core.scalars import SCALARS
 from iverson.core.table import F
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
 from iverson.interop.scipy.special.records import Elementwise, function
 
 _ROOT_PI, _DEGREE = math.sqrt(math.pi), math.pi / 180
@@ -56,7 +57,7 @@ owens_t: Elementwise = function(
 
 
 def _pair(
-    name: str, first: Callable[..., Any], second: Callable[..., Any]
+    name: str, first: Callable[..., Setting], second: Callable[..., Setting]
 ) -> Callable[..., tuple[Tensor, ...]]:
     parts = (function(name, "x", first, part=0), function(name, "x", second, part=1))
 
@@ -196,7 +197,7 @@ def gdtria(p: ArrayLike, b: ArrayLike, x: ArrayLike) -> Tensor:
     return special.gammaincinv(b, p) / iv.asarray(x)
 
 
-def _partial(name: str, k: int, y: Any, *xs: Any) -> Any:
+def _partial(name: str, k: int, y: Setting, *xs: Setting) -> Any:
     """The derivative of a function of the library in one argument, by its record."""
     rule = SCALARS[name].d[k]
     assert rule is not None
