@@ -196,7 +196,7 @@ def use() -> Iterator[None]:
     >>> with use():
     ...     y = scipy.linalg.expm(x)
     >>> iv.autograd.grad(y.sum(), x)[1, 0].round(decimals=6)
-    iverson.Tensor(1.166667)
+    iverson.Tensor(2.166667)
     """
     _patch.enter()
     try:

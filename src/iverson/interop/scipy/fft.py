@@ -45,7 +45,7 @@ def hfftn(x: ArrayLike, s: _Axes = None, axes: _Axes = None, norm: _Norm = None,
     """The transform of a Hermitian array, with real results: `irfftn` of the conjugate.
 
     >>> hfftn(iv.asarray([[1 + 0j, 2.]])).round(decimals=6)
-    iverson.Tensor([[ 5., -3.]])
+    iverson.Tensor([[ 3., -1.]])
     """
     return irfftn(iv.conj(iv.asarray(x)), s=s, axes=axes, norm=_OTHER[norm])
 
@@ -54,7 +54,7 @@ def ihfftn(x: ArrayLike, s: _Axes = None, axes: _Axes = None, norm: _Norm = None
     """The inverse of `hfftn`, of a real array: the conjugate of `rfftn`.
 
     >>> ihfftn(iv.asarray([[5., -3.]]))
-    iverson.Tensor([[1.+0.j, 4.+0.j]])
+    iverson.Tensor([[1.-0.j, 4.-0.j]])
     """
     return iv.conj(rfftn(x, s=s, axes=axes, norm=_OTHER[norm]))
 

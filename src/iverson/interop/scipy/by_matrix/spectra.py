@@ -84,7 +84,7 @@ def welch(
     """Frequencies and the spectral density of a signal, by Welch's method.
 
     >>> welch(iv.asarray([1.0, -1.0, 1.0, -1.0]), nperseg=4)[1].round(decimals=6)
-    iverson.Tensor([0.      , 0.666667, 0.666667])
+    iverson.Tensor([0.      , 1.333333, 2.666667])
     """
     frequencies, density = csd(x, x, fs, window, **options)
     return frequencies, iv.real(density)

@@ -99,7 +99,7 @@ def voigt_profile(x: ArrayLike, sigma: ArrayLike, gamma: ArrayLike) -> Tensor:
     """The convolution of a normal density of deviation sigma and a Cauchy density of half width gamma.
 
     >>> voigt_profile(0.0, 1.0, 0.5).round(decimals=6)
-    iverson.Tensor(0.278889)
+    iverson.Tensor(0.278955)
     """
     width = iv.asarray(sigma) * math.sqrt(2)
     z = (iv.asarray(x) + 1j * iv.asarray(gamma)) / width
