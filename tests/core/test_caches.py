@@ -33,7 +33,8 @@ COVERED: dict[str, str] = {
         core.dispatch._by_type core.dispatch._default core.dispatch._handle core.float_warnings._relayed
         core.python.locks._guarding_libraries core.python.locks._guarding_python core.table.TABLE
         dataclasses._own_init dataclasses._registered
-        interop.mpi.ranks._given_up kernels.kernel_registry._kernels layouts.layout_registry.layouts_by_type
+        interop.mpi.ranks._given_up interop.scipy.door._ours interop.scipy.stats.__getattr__
+        kernels.kernel_registry._kernels layouts.layout_registry.layouts_by_type
         masked.pytree._registered testing.directions._makers""",
     "the number that stands for a step in the programs that torch traces, for as long as the process": """
         interop.torch._steps""",

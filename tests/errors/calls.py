@@ -119,7 +119,7 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "lerp": lambda: Given(vector(), vector(), 0.5),
     **{n: lambda: Given(vector()) for n in ("isposinf", "isneginf")},
     "vander": lambda: Given(vector(), 2, increasing=True),
-    "gradient": lambda: Given(vector(), 0.5, axis=0),
+    "gradient": lambda: Given(vector(), 0.5, axis=0, edge_order=1),
     "unwrap": lambda: Given(vector(), 4.0, 0, period=3.0),
     "cdist": lambda: Given(matrix(), matrix(), 1.0),
     "dist": lambda: Given(vector(), vector(), 1.0),

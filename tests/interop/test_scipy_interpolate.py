@@ -108,7 +108,7 @@ def test_what_is_refused() -> None:
         (lambda: interpolate.CubicSpline(X, Y, bc_type=((3, 1.0), "natural")), ArgumentError, "bc_type"),
         (lambda: interpolate.CubicSpline(X, Y)(AT, -1), ArgumentError, "nu"),
         (lambda: interpolate.CubicHermiteSpline(X, Y, Y[:4]), ShapeError, "dydx"),
-        (lambda: interpolate.RegularGridInterpolator((X,), Y, "cubic"), ArgumentError, "method"),
+        (lambda: interpolate.RegularGridInterpolator((X,), Y, "spline"), ArgumentError, "method"),
         (lambda: interpolate.RegularGridInterpolator((X,), Y[:3]), ShapeError, "values"),
         (lambda: interpolate.RegularGridInterpolator((X, X), np.ones((5, 5)))(AT), ShapeError, "xi"),
     ):

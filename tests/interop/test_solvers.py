@@ -242,3 +242,28 @@ def test_what_a_solver_says_in_a_compiled_function():
         iv.grad(compiled)(a)
     with pytest.raises(GraphError, match="read of the entries"):
         iv.jit(lambda a: root(lambda x: x - a if x.sum().item() < 9 else x + a, iv.zeros(2)).x)(a)
+
+
+def test_scipys_signatures() -> None:
+    target = iv.asarray([1.0, 2.0], requires_grad=True)
+
+    def loss(x: iv.Tensor, a: iv.Tensor) -> iv.Tensor:
+        return ((x - a) ** 2).sum()
+
+    seen: list[object] = []
+    result = minimize(
+        loss,
+        iv.zeros(2),
+        (target,),
+        "BFGS",
+        None,
+        callback=seen.append,
+        options={"maxiter": 50, "gtol": 1e-9},
+    )
+    np.testing.assert_allclose(iv.autograd.grad(result.x.sum(), target).numpy(), [1.0, 1.0])
+    assert seen
+    pair = minimize(lambda x, a: (loss(x, a), 2 * (x - a)), iv.zeros(2), (target,), jac=True)
+    np.testing.assert_allclose(pair.x.detach().numpy(), [1.0, 2.0], atol=1e-6)
+    stopped = minimize(lambda x: (x**4).sum(), iv.ones(2), options={"maxiter": 1}, method="CG")
+    assert stopped.nit == 1
+    assert root(lambda x: x - 1.0, iv.zeros(1), options={"xtol": 1e-12}).x.item() == 1.0

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 #: A function of NumPy, or ours for it.
 NumPyFunction: TypeAlias = Callable[..., Any]
+#: An argument of a function of NumPy, of whatever type NumPy takes there.
+Argument: TypeAlias = Any
 #: Ours for a method of a binary ufunc.
 _REDUCED = {
     "add": "sum", "logical_and": "all", "logical_or": "any", "maximum": "max", "minimum": "min",
@@ -101,14 +103,14 @@ def _operand(x: Any, name: str) -> Any:
     return asarray(x) if isinstance(x, (list, tuple)) else as_operand(x, name)
 
 
-def _divmod(a: Any, b: Any) -> Any:
+def _divmod(a: Argument, b: Argument) -> Any:
     return a // b, a % b
 
 
-def _modf(x: Any) -> Any:
+def _modf(x: Argument) -> Any:
     trunc: Any = _ours("", "trunc")
-    whole = trunc(x)
-    return x - whole, whole
+    integer = trunc(x)
+    return x - integer, integer
 
 
 #: Ufuncs of several results.
@@ -330,7 +332,7 @@ def _entries(name: str, tree: Any, constant: bool) -> Any:
     return np.asarray(tree)
 
 
-def _dot(a: Array | ArrayLike, b: Array | ArrayLike, out: Any = None) -> Any:
+def _dot(a: Array | ArrayLike, b: Array | ArrayLike, out: Argument = None) -> Any:
     """Result of ``numpy.dot``: a product with a number, or a matrix product if ``b`` has at most two axes."""
     _refuse_output("numpy.dot", {"out": out})
     a, b = as_operand(a, "numpy.dot", "a"), as_operand(b, "numpy.dot", "b")
@@ -383,7 +385,9 @@ def _joined(axis: int, rank: int) -> Callable[..., Any]:
 def _along_flat(name: str) -> Callable[..., Any]:
     """A function along an axis that NumPy runs along the flattened array where the axis is None."""
 
-    def call(a: Array | ArrayLike, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    def call(
+        a: Array | ArrayLike, axis: int | None = None, dtype: Argument = None, out: Argument = None
+    ) -> Any:
         _refuse_output(f"numpy.{name}", {"out": out})
         x, ours = _operand(a, f"numpy.{name}"), _ours("", NAMES.get(name, name))
         assert ours is not None
@@ -395,8 +399,14 @@ def _along_flat(name: str) -> Callable[..., Any]:
 
 
 def _sorted(name: str) -> Callable[..., Any]:
-    def call(a: Array | ArrayLike, axis: int | None = -1, kind: Any = None, order: Any = None, *,
-             stable: bool | None = None) -> Any:  # fmt: skip
+    def call(
+        a: Array | ArrayLike,
+        axis: int | None = -1,
+        kind: Argument = None,
+        order: Argument = None,
+        *,
+        stable: bool | None = None,
+    ) -> Any:
         if order is not None:
             _refuse(f"numpy.{name}", "order", order)
         x, ours = _operand(a, f"numpy.{name}"), _ours("", name)
@@ -407,7 +417,11 @@ def _sorted(name: str) -> Callable[..., Any]:
 
 
 def _take(
-    a: Array | ArrayLike, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
+    a: Array | ArrayLike,
+    indices: Argument,
+    axis: int | None = None,
+    out: Argument = None,
+    mode: str = "raise",
 ) -> Any:
     """``numpy.take``: of the flattened array without an axis; indices beyond are refused, clipped or
     wrapped."""
@@ -424,16 +438,25 @@ def _take(
     return x[(slice(None),) * (axis % x.ndim) + (at,)]
 
 
-def _compress(condition: Any, a: Array | ArrayLike, axis: int | None = None, out: Any = None) -> Any:
+def _compress(
+    condition: Argument, a: Array | ArrayLike, axis: int | None = None, out: Argument = None
+) -> Any:
     at = np.flatnonzero(np.asarray(condition))
     return _take(a, at, axis, out)
 
 
 def _interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
+    x: Argument,
+    xp: Argument,
+    fp: Argument,
+    below: Argument = None,
+    above: Argument = None,
+    period: float | None = None,
+    **ends: Argument,
 ) -> Any:
     """``numpy.interp``, with its values beyond the points, or a period."""
     x, xp, fp = (_operand(v, "numpy.interp") for v in (x, xp, fp))
+    below, above = ends.get("left", below), ends.get("right", above)
     ours, where, concat = _several("interp", "where", "concat")
     if period is not None:
         span = abs(period)
@@ -443,11 +466,11 @@ def _interp(
         xp = concat([xp[-1:] - span, xp, xp[:1] + span])
         return ours(x, xp, concat([fp[-1:], fp, fp[:1]]))
     y = ours(x, xp, fp)
-    y = y if left is None else where(x < xp[0], left, y)
-    return y if right is None else where(x > xp[-1], right, y)
+    y = y if below is None else where(x < xp[0], below, y)
+    return y if above is None else where(x > xp[-1], above, y)
 
 
-def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def _diff(a: Argument, n: int = 1, axis: int = -1, prepend: Argument = None, append: Argument = None) -> Any:
     """``numpy.diff``, whose values before and after may be numbers."""
     x = _operand(a, "numpy.diff")
     concat, broadcast, ours = _several("concat", "broadcast_to", "diff")
@@ -466,7 +489,7 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
     return ours(concat(parts, axis=axis) if len(parts) > 1 else x, n=n, axis=axis)
 
 
-def _round(a: Array | ArrayLike, decimals: int = 0, out: Any = None) -> Any:
+def _round(a: Array | ArrayLike, decimals: int = 0, out: Argument = None) -> Any:
     _refuse_output("numpy.round", {"out": out})
     ours: Any = _ours("", "round")
     return ours(_operand(a, "numpy.round"), decimals=decimals)
@@ -483,14 +506,16 @@ def _each(name: str) -> Callable[..., Any]:
     return call
 
 
-def _gradient(f: Any, *spacing: Any, axis: Axes = None, edge_order: int = 1) -> Any:
+def _gradient(f: Argument, *spacing: Argument, axis: Axes = None, edge_order: int = 1) -> Any:
     """``numpy.gradient``, whose places may be sequences."""
     ours: Any = _ours("", "gradient")
     steps = [step if isinstance(step, SCALARS) else _operand(step, "numpy.gradient") for step in spacing]
     return ours(f, *steps, axis=axis, edge_order=edge_order)
 
 
-def sliding_window_view(x: Array | ArrayLike, window_shape: Any, axis: Axes = None, **_: Any) -> Any:
+def sliding_window_view(
+    x: Array | ArrayLike, window_shape: Argument, axis: Axes = None, **_: Argument
+) -> Any:
     """The windows of an array along axes, each along a further last axis: a copy, where NumPy gives a
     view."""
     view = _operand(x, "sliding_window_view")

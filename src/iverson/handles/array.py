@@ -76,6 +76,9 @@ OPERATORS: dict[str, tuple[str, ...]] = {
 #: The other operand of an operator.
 Other: TypeAlias = Operand | np.ndarray[Any, Any] | np.generic | complex
 
+#: A sparse array of SciPy.
+SparseArray: TypeAlias = Any
+
 _SCALARS = frozenset((int, float, complex, bool))
 _CHARS = frozenset(d.char for d in dtypes.ALL)
 
@@ -132,7 +135,7 @@ def _operand(other: Other, operation: str) -> Any:
     return other if type(other) is np.ndarray else plain(other, operation, "other")
 
 
-def _sparse_operand(other: Any, operation: str) -> Any:
+def _sparse_operand(other: SparseArray, operation: str) -> Any:
     """Sparse tensor of a sparse array of SciPy; raises ArgumentTypeError for ``*`` with a sparse matrix."""
     if operation == "multiply" and type(other).__name__.endswith("_matrix"):
         raise ArgumentTypeError(

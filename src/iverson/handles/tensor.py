@@ -263,7 +263,7 @@ class Tensor(Handle, Array, TensorMethods):
     def __bytes__(self) -> bytes:
         return self.__array__().tobytes()
 
-    def __arrow_array__(self, type: object = None) -> Any:
+    def __arrow_array__(self, type: str | None = None) -> Any:
         """An array of Arrow with the entries of a vector."""
         pyarrow: Any = import_module("pyarrow")
 

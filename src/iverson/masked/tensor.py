@@ -282,7 +282,7 @@ class MaskedTensor(Wrapper, Array):
         absent[self._mask.keys] = False
         return np.ma.MaskedArray(cells.reshape(self.shape), absent.reshape(self.shape))
 
-    def __arrow_array__(self, type: object = None) -> Any:
+    def __arrow_array__(self, type: str | None = None) -> Any:
         """An array of Arrow with the entries of a vector, null where they are unspecified."""
         pyarrow: Any = import_module("pyarrow")
 

@@ -162,7 +162,7 @@ calls(
     check_grad=lambda f, a: f(lambda x: (x**3).sum(), lambda x: 3 * x * x, a),
     bracket=lambda f, a: f(_line, 0.0, 1.0, args=(a,))[0],
     line_search=lambda f, a: f(lambda x: (x**2).sum(), lambda x: 2 * x, a, -a)[0],
-    nnls=lambda f, a: f(like(a, [[1.0, 0.5], [0.2, 1.0]]), a)[0],
+    nnls=lambda f, a: f(like(a, [[1.0, 0.2], [0.2, 1.0]]), a)[0],
     lsq_linear=lambda f, a: f(like(a, [[1.0, 0.5], [0.2, 1.0]]), a).x,
     isotonic_regression=lambda f, a: f(a).x,
     linprog=lambda f, a: f(a, A_ub=-np.eye(2), b_ub=-np.ones(2)).fun,

@@ -9,5 +9,6 @@ Import rule: it imports nothing of the package, and its modules do not import ea
 - `exact_keys`: values as parts of cache keys.
 - `locks`: locks that a forked child finds free.
 - `progress`: progress bars on the terminal.
+- `scipy_calls`: the function of SciPy that is running, for errors.
 - `moved_modules`: old names of modules, for pickles of earlier versions.
 """

@@ -35,7 +35,7 @@ def running_call(depth: int = 1) -> str:
 
 
 def is_sparse_operand(frame: FrameType) -> bool:
-    """Whether a frame is that of an operator of SciPy's sparse arrays, which asks what its other operand is.
+    """True if a frame is that of an operator of SciPy's sparse arrays, which asks what its other operand is.
 
     An operand that becomes an object array of rank 0 is no array to SciPy, so that its own operator is
     called.
@@ -101,21 +101,21 @@ def counterpart(name: str) -> str:
     >>> counterpart("scipy.linalg.expm"), counterpart("scipy.linalg.find_best_blas_type")
     ('iverson.interop.scipy.linalg.expm', '')
     """
-    found: str = import_module("iverson.interop.scipy.door").counterpart_name(name)
-    return found
+    ours: str = import_module("iverson.interop.scipy.door").counterpart_name(name)
+    return ours
 
 
 def counterpart_function(name: str) -> Callable[..., Any] | None:
-    """What Iverson has for a function of SciPy that is loaded; None if there is none."""
+    """Function that Iverson has for a function of SciPy that is loaded; None if there is none."""
     package, _, plain = name.rpartition(".")
     if not hasattr(sys.modules.get(package), plain):
         return None
-    found: Callable[..., Any] | None = import_module("iverson.interop.scipy.door").counterpart(name)
-    return found
+    ours: Callable[..., Any] | None = import_module("iverson.interop.scipy.door").counterpart(name)
+    return ours
 
 
 def way_out(name: str) -> str:
-    """What to do in place of a call of a function of SciPy on tensors that track gradients.
+    """Remedy in place of a call of a function of SciPy on tensors that track gradients.
 
     >>> way_out("scipy.linalg.find_best_blas_type")
     'write it with functions of iverson, as there is none for it; or call x.detach() to drop the gradient'

@@ -4,15 +4,26 @@
 `interpolate`, `linalg`, `ndimage`, `signal` and `stats` are compositions of Iverson's functions and index
 notation, so they have derivatives of any order in both modes, compile and map.
 
-Import rule: packages of lower layers; of the modules below, each imports only those listed before it.
+Import rule: packages of lower layers; of the modules and sub-packages below, each imports only those listed
+before it.
 
+- `door`: SciPy's names on tensors, for a block.
+- `by_matrix`: what is linear in its data, by SciPy's matrix.
 - `initial_values`: `solve_ivp`.
 - `solvers`: `root`, `minimize` and `least_squares`.
+- `optimize`: further solvers.
+- `integrate`: integrals.
 - `interpolate`: piecewise cubics and interpolation on grids.
+- `matrix_functions`: further functions of matrices.
 - `linalg`: decompositions, systems and matrix equations.
 - `ndimage`: filters of images.
 - `signal`: filters of signals.
+- `special`: special functions.
+- `fft`: transforms.
+- `spatial`: distances.
+- `sparse`: sparse systems and graphs.
 - `distribution_base`: the base class of distributions.
+- `distributions`: further families.
 - `stats`: the distributions.
 """
 

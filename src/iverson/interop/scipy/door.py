@@ -51,7 +51,7 @@ def counterpart_name(name: str) -> str:
 
 
 def counterpart(name: str) -> Named | None:
-    """What we have for a dotted name of SciPy; None if there is none."""
+    """Function that we have for a dotted name of SciPy; None if there is none."""
     package, _, plain = name.removeprefix("scipy.").rpartition(".")
     return _ours(package).get(plain) if package in PACKAGES else None
 
@@ -83,10 +83,12 @@ class Door:
         except IversonError:
             raise
         except Exception as error:
-            tracked = _any_tensor((args, kwargs), is_tracked)
-            if tensors and not tracked:
+            is_any_tracked = _any_tensor((args, kwargs), is_tracked)
+            if tensors and not is_any_tracked:
                 return self.theirs(*_as_arrays(args), **_as_arrays(kwargs))
-            if not tracked and "iverson" not in str(error):  # what a function that SciPy was handed has given
+            if not is_any_tracked and "iverson" not in str(
+                error
+            ):  # what a function that SciPy was handed has given
                 raise
             raise GradientError(
                 self._name,
@@ -194,7 +196,7 @@ def use() -> Iterator[None]:
     >>> with use():
     ...     y = scipy.linalg.expm(x)
     >>> iv.autograd.grad(y.sum(), x)[1, 0].round(decimals=6)
-    iverson.Tensor(1.166667)
+    iverson.Tensor(2.166667)
     """
     _patch.enter()
     try:

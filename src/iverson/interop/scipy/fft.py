@@ -17,14 +17,15 @@ from iverson.core.errors import ArgumentError
 from iverson.fft import fft, fftn, fftshift, hfft, ifft, ifftn, ifftshift, ihfft, irfft, irfftn, rfft, rfftn
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
 
 _Axes: TypeAlias = Sequence[int] | None
 _Norm: TypeAlias = str | None
 
 
-def _plane(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
+def _plane(function: Callable[..., Setting], name: str) -> Callable[..., Tensor]:
     def call(
-        x: ArrayLike, s: _Axes = None, axes: Sequence[int] = (-2, -1), norm: _Norm = None, **_: Any
+        x: ArrayLike, s: _Axes = None, axes: Sequence[int] = (-2, -1), norm: _Norm = None, **_: Setting
     ) -> Tensor:
         result: Tensor = function(x, s=s, axes=axes, norm=norm or "backward")
         return result
@@ -40,20 +41,20 @@ fft2, ifft2, rfft2, irfft2 = (
 _OTHER: dict[Any, Any] = {"forward": "backward", "backward": "forward", "ortho": "ortho", None: "forward"}
 
 
-def hfftn(x: ArrayLike, s: _Axes = None, axes: _Axes = None, norm: _Norm = None, **_: Any) -> Tensor:
+def hfftn(x: ArrayLike, s: _Axes = None, axes: _Axes = None, norm: _Norm = None, **_: Setting) -> Tensor:
     """The transform of a Hermitian array, with real results: `irfftn` of the conjugate.
 
     >>> hfftn(iv.asarray([[1 + 0j, 2.]])).round(decimals=6)
-    iverson.Tensor([[ 5., -3.]])
+    iverson.Tensor([[ 3., -1.]])
     """
     return irfftn(iv.conj(iv.asarray(x)), s=s, axes=axes, norm=_OTHER[norm])
 
 
-def ihfftn(x: ArrayLike, s: _Axes = None, axes: _Axes = None, norm: _Norm = None, **_: Any) -> Tensor:
+def ihfftn(x: ArrayLike, s: _Axes = None, axes: _Axes = None, norm: _Norm = None, **_: Setting) -> Tensor:
     """The inverse of `hfftn`, of a real array: the conjugate of `rfftn`.
 
     >>> ihfftn(iv.asarray([[5., -3.]]))
-    iverson.Tensor([[1.+0.j, 4.+0.j]])
+    iverson.Tensor([[1.-0.j, 4.-0.j]])
     """
     return iv.conj(rfftn(x, s=s, axes=axes, norm=_OTHER[norm]))
 
@@ -117,21 +118,27 @@ def _scaled(x: Tensor, type_: int, norm: _Norm, inverse: bool, sine: bool) -> Te
 
 def _transform(name: str, inverse: bool, sine: bool) -> Callable[..., Tensor]:
     def call(
-        x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: _Norm = None,
-        overwrite_x: bool = False, workers: int | None = None, orthogonalize: bool | None = None,
-    ) -> Tensor:  # fmt: skip
+        x: ArrayLike,
+        type: int = 2,
+        n: int | None = None,
+        axis: int = -1,
+        norm: _Norm = None,
+        overwrite_x: bool = False,
+        workers: int | None = None,
+        orthogonalize: bool | None = None,
+    ) -> Tensor:
         if type not in _INVERSE:
             raise ArgumentError(name, "type", got=str(type), expected="1, 2, 3 or 4")
         if orthogonalize is not None and orthogonalize != (norm == "ortho"):
             raise ArgumentError(
                 name, "orthogonalize", got=str(orthogonalize), expected="what follows from norm"
             )
-        moved = iv.moveaxis(iv.asarray(x), axis, -1)
+        lines = iv.moveaxis(iv.asarray(x), axis, -1)
         if n is not None:
-            moved = moved[..., :n]
-            if n > moved.shape[-1]:
-                moved = iv.pad(moved, [(0, 0)] * (moved.ndim - 1) + [(0, n - moved.shape[-1])])
-        return iv.moveaxis(_scaled(moved, type, norm, inverse, sine), -1, axis)
+            lines = lines[..., :n]
+            if n > lines.shape[-1]:
+                lines = iv.pad(lines, [(0, 0)] * (lines.ndim - 1) + [(0, n - lines.shape[-1])])
+        return iv.moveaxis(_scaled(lines, type, norm, inverse, sine), -1, axis)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`scipy.fft.{name}` along an axis, of types 1 to 4."
@@ -142,15 +149,15 @@ dct, idct = _transform("dct", False, False), _transform("idct", True, False)
 dst, idst = _transform("dst", False, True), _transform("idst", True, True)
 
 
-def _along_axes(name: str, one: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _along_axes(name: str, transform: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def call(
-        x: ArrayLike, type: int = 2, s: _Axes = None, axes: _Axes = None, norm: _Norm = None, **_: Any
+        x: ArrayLike, type: int = 2, s: _Axes = None, axes: _Axes = None, norm: _Norm = None, **_: Setting
     ) -> Tensor:
         result: Tensor = iv.asarray(x)
         count = result.ndim if s is None else len(s)
         along = range(result.ndim - count, result.ndim) if axes is None else axes
         for k, axis in enumerate(along):
-            result = one(result, type, None if s is None else s[k], axis, norm)
+            result = transform(result, type, None if s is None else s[k], axis, norm)
         return result
 
     call.__name__ = call.__qualname__ = name
@@ -173,7 +180,9 @@ __all__ = [
 __ua_domain__ = "numpy.scipy.fft"
 
 
-def __ua_function__(method: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def __ua_function__(
+    method: Callable[..., Setting], args: Sequence[Setting], kwargs: dict[str, Setting]
+) -> Any:
     """Result of a function of `scipy.fft` by ours of the same name; NotImplemented where it is not for
     tensors.
     """

@@ -14,8 +14,8 @@ import numpy as np
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
+from iverson.interop.scipy.by_matrix.linear_maps import Setting, theirs
 from iverson.interop.scipy.initial_values import solve_ivp
-from iverson.interop.scipy.linear_maps import theirs
 
 Function = Callable[..., Any]
 
@@ -103,7 +103,7 @@ def cumulative_simpson(
     return iv.moveaxis(values @ iv.asarray(weights), -1, axis)
 
 
-def fixed_quad(func: Function, a: float, b: float, args: Any = (), n: int = 5) -> tuple[Tensor, None]:
+def fixed_quad(func: Function, a: float, b: float, args: Setting = (), n: int = 5) -> tuple[Tensor, None]:
     """Gauss's integral of order n: a weighed sum of values at constant nodes.
 
     >>> fixed_quad(lambda x: x * x, 0.0, 1.0)[0].round(decimals=6)
@@ -116,9 +116,17 @@ def fixed_quad(func: Function, a: float, b: float, args: Any = (), n: int = 5) -
     return half * iv.sum(values * iv.asarray(weights), axis=-1), None
 
 
-def quad(func: Function, a: float, b: float, args: Any = (), *, epsabs: float = 1.49e-8, epsrel: float =
-1.49e-8,
-         limit: int = 50, **options: Any) -> tuple[Tensor, float]:  # fmt: skip
+def quad(
+    func: Function,
+    a: float,
+    b: float,
+    args: Setting = (),
+    *,
+    epsabs: float = 1.49e-8,
+    epsrel: float = 1.49e-8,
+    limit: int = 50,
+    **options: Setting,
+) -> tuple[Tensor, float]:
     """The integral of a function of a number, as a tensor, and SciPy's estimate of its error.
 
     SciPy chooses intervals for the values; the result is the sum of Gauss-Legendre integrals of order 21 over
@@ -147,7 +155,7 @@ def quad(func: Function, a: float, b: float, args: Any = (), *, epsabs: float = 
         parts *= 2
 
 
-def _on_finite(func: Function, args: Any, a: Any, b: Any) -> tuple[Function, Any, Any]:
+def _on_finite(func: Function, args: Setting, a: Setting, b: Setting) -> tuple[Function, Any, Any]:
     """The integrand over finite ends: x = t / (1 - t^2) for two infinite ends, a + t / (1 - t) for one."""
     lower, upper = (float(iv.asarray(e).detach()) for e in (a, b))
     if np.isinf(lower) and np.isinf(upper):
@@ -159,7 +167,7 @@ def _on_finite(func: Function, args: Any, a: Any, b: Any) -> tuple[Function, Any
     return lambda t: func(t, *args), a, b
 
 
-def _composite(of: Function, first: Any, last: Any, parts: int) -> Tensor:
+def _composite(of: Function, first: Setting, last: Setting, parts: int) -> Tensor:
     """The sum of Gauss-Legendre integrals over equal intervals."""
     nodes, weights = np.polynomial.legendre.leggauss(21)
     shares = ((np.arange(parts)[:, None] + 0.5 * (nodes + 1)) / parts).ravel()
@@ -168,11 +176,13 @@ def _composite(of: Function, first: Any, last: Any, parts: int) -> Tensor:
     return iv.sum(values * iv.asarray(np.tile(0.5 * weights / parts, parts))) * span
 
 
-def _ends(value: Any, *outer: Any) -> Any:
+def _ends(value: Setting, *outer: Setting) -> Any:
     return value(*outer) if callable(value) else value
 
 
-def nquad(func: Function, ranges: Sequence[Any], args: Any = (), **options: Any) -> tuple[Tensor, float]:
+def nquad(
+    func: Function, ranges: Sequence[Setting], args: Setting = (), **options: Setting
+) -> tuple[Tensor, float]:
     """The integral over several variables, the first the innermost; ranges are pairs or functions of outer
     ones.
 
@@ -180,7 +190,7 @@ def nquad(func: Function, ranges: Sequence[Any], args: Any = (), **options: Any)
     iverson.Tensor(1.)
     """
 
-    def over(k: int, outer: tuple[Any, ...]) -> Tensor:
+    def over(k: int, outer: tuple[Setting, ...]) -> Tensor:
         low, high = _ends(ranges[k], *outer)
         inner = (lambda x: func(x, *outer, *args)) if k == 0 else (lambda x: over(k - 1, (x, *outer)))
         of, first, last = _on_finite(inner, (), low, high)
@@ -190,7 +200,7 @@ def nquad(func: Function, ranges: Sequence[Any], args: Any = (), **options: Any)
 
 
 def dblquad(
-    func: Function, a: float, b: float, gfun: Any, hfun: Any, args: Any = (), **_: Any
+    func: Function, a: float, b: float, gfun: Setting, hfun: Setting, args: Setting = (), **_: Setting
 ) -> tuple[Tensor, float]:
     """The integral of ``func(y, x)`` over x from a to b and y from gfun(x) to hfun(x).
 
@@ -200,14 +210,25 @@ def dblquad(
     return nquad(func, [lambda x: (_ends(gfun, x), _ends(hfun, x)), (a, b)], args)
 
 
-def tplquad(func: Function, a: float, b: float, gfun: Any, hfun: Any, qfun: Any, rfun: Any, args: Any = (),
-            **_: Any) -> tuple[Tensor, float]:  # fmt: skip
+def tplquad(
+    func: Function,
+    a: float,
+    b: float,
+    gfun: Setting,
+    hfun: Setting,
+    qfun: Setting,
+    rfun: Setting,
+    args: Setting = (),
+    **_: Setting,
+) -> tuple[Tensor, float]:
     """The integral of ``func(z, y, x)``, z from qfun(x, y) to rfun(x, y), as `dblquad` in the others."""
     inner = lambda y, x: (_ends(qfun, x, y), _ends(rfun, x, y))
     return nquad(func, [inner, lambda x: (_ends(gfun, x), _ends(hfun, x)), (a, b)], args)
 
 
-def quad_vec(f: Function, a: float, b: float, *, args: Any = (), **options: Any) -> tuple[Tensor, float]:
+def quad_vec(
+    f: Function, a: float, b: float, *, args: Setting = (), **options: Setting
+) -> tuple[Tensor, float]:
     """The integral of a function with an array for a result, entry by entry as `nquad`.
 
     >>> quad_vec(lambda x: iv.stack([x, x * x]), 0.0, 1.0)[0].round(decimals=6)
@@ -222,8 +243,16 @@ def quad_vec(f: Function, a: float, b: float, *, args: Any = (), **options: Any)
     return iv.tensordot(iv.asarray(np.tile(0.5 * weights / parts, parts)), values, axes=1) * span, 0.0
 
 
-def odeint(func: Function, y0: ArrayLike, t: Sequence[float], args: Any = (), tfirst: bool = False,
-           rtol: float = 1.49012e-8, atol: float = 1.49012e-8, **options: Any) -> Tensor:  # fmt: skip
+def odeint(
+    func: Function,
+    y0: ArrayLike,
+    t: Sequence[float],
+    args: Setting = (),
+    tfirst: bool = False,
+    rtol: float = 1.49012e-8,
+    atol: float = 1.49012e-8,
+    **options: Setting,
+) -> Tensor:
     """The solution of dy/dt = func(y, t) at times, a row each, by `solve_ivp`.
 
     >>> odeint(lambda y, t: -y, [1.0], [0.0, 1.0]).round(decimals=6)
@@ -231,7 +260,7 @@ def odeint(func: Function, y0: ArrayLike, t: Sequence[float], args: Any = (), tf
                     [0.367879]])
     """
     times = [float(x) for x in t]
-    fun = func if tfirst else (lambda s, y, *rest: func(y, s, *rest))
+    fun = func if tfirst else (lambda s, y, *extra: func(y, s, *extra))
     y = solve_ivp(
         fun, (times[0], times[-1]), y0, method="LSODA", t_eval=times, args=args, rtol=rtol, atol=atol
     ).y

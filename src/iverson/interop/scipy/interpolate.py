@@ -21,8 +21,9 @@ from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.handles import Tensor
-from iverson.interop.scipy import splines
-from iverson.interop.scipy.splines import *  # noqa: F403
+from iverson.interop.scipy.by_matrix import splines
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
+from iverson.interop.scipy.by_matrix.splines import *  # noqa: F403
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -444,8 +445,23 @@ class RegularGridInterpolator:
         return iv.reshape(values, (*at.shape[:-1], *self.values.shape[rank:]))
 
 
+def pchip_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: int = 0, axis: int = 0) -> Tensor:
+    """The values of `PchipInterpolator` at points."""
+    return PchipInterpolator(xi, yi, axis)(x, der)
+
+
+def interpn(
+    points: Setting, values: ArrayLike, xi: ArrayLike, method: str = "linear", **options: Setting
+) -> Tensor:
+    """Values at points from those on a grid: differentiated in the values, with the linear method in the
+    points.
+    """
+    if method == "linear" and not options:
+        return RegularGridInterpolator(points, values, method="linear")(xi)
+    return splines.on_grid(points, iv.asarray(values), xi, method)
+
+
 __all__ = [  # noqa: PLE0604
-    *splines.__all__,
-    "Akima1DInterpolator", "CubicHermiteSpline", "CubicSpline", "PchipInterpolator",
-    "RegularGridInterpolator",
+    "pchip_interpolate", "interpn", *splines.__all__, "Akima1DInterpolator", "CubicHermiteSpline",
+    "CubicSpline", "PchipInterpolator", "RegularGridInterpolator",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, check_choice
 from iverson.handles import Tensor
 from iverson.interop.scipy import matrix_functions
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
 from iverson.interop.scipy.matrix_functions import *  # noqa: F403
 from iverson.linalg import (
     block_diag,
@@ -512,12 +513,23 @@ def solveh_banded(ab: ArrayLike, b: ArrayLike, lower: bool = False) -> Tensor:
     return _banded("solveh_banded", entries, n, b)
 
 
+def matmul_toeplitz(
+    c_or_cr: Setting, x: ArrayLike, check_finite: bool = False, workers: int | None = None
+) -> Tensor:
+    """The product of a Toeplitz matrix, of its first column or of a pair of it and the first row.
+
+    >>> matmul_toeplitz(iv.asarray([1., 2.]), iv.asarray([1., 0.]))
+    iverson.Tensor([1., 2.])
+    """
+    c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
+    return toeplitz(c, r) @ iv.asarray(x)
+
+
 __all__ = [  # noqa: PLE0604
-    *matrix_functions.__all__,
-    "block_diag", "cdf2rdf", "cho_factor", "cho_solve", "cholesky", "circulant", "det", "eig", "eigh",
-    "eigvals", "eigvalsh", "expm", "fractional_matrix_power", "hankel", "inv", "logm", "lstsq", "lu",
-    "lu_factor", "lu_solve", "norm", "null_space", "orth", "pinv", "polar", "qr", "solve", "solve_banded",
-    "solve_circulant", "solve_continuous_lyapunov", "solve_discrete_lyapunov", "solve_lyapunov",
-    "solve_sylvester", "solve_toeplitz", "solve_triangular", "solveh_banded", "sqrtm", "svd", "svdvals",
-    "toeplitz",
+    "matmul_toeplitz", *matrix_functions.__all__, "block_diag", "cdf2rdf", "cho_factor", "cho_solve",
+    "cholesky", "circulant", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "fractional_matrix_power",
+    "hankel", "inv", "logm", "lstsq", "lu", "lu_factor", "lu_solve", "norm", "null_space", "orth", "pinv",
+    "polar", "qr", "solve", "solve_banded", "solve_circulant", "solve_continuous_lyapunov",
+    "solve_discrete_lyapunov", "solve_lyapunov", "solve_sylvester", "solve_toeplitz", "solve_triangular",
+    "solveh_banded", "sqrtm", "svd", "svdvals", "toeplitz",
 ]  # fmt: skip

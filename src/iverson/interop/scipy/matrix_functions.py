@@ -15,7 +15,7 @@ import numpy as np
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.linear_maps import theirs
+from iverson.interop.scipy.by_matrix.linear_maps import Setting, theirs
 from iverson.interop.scipy.optimize import solution
 from iverson.linalg import matrix_exp as expm
 from iverson.linalg import norm, solve, svd
@@ -44,8 +44,13 @@ sinhm = _of_exponentials("sinhm", lambda x: 0.5 * (expm(x) - expm(-x)))
 tanhm = _of_exponentials("tanhm", lambda x: solve(coshm(x), sinhm(x)))
 
 
-def expm_frechet(A: ArrayLike, E: ArrayLike, method: str | None = None, compute_expm: bool = True,
-                 check_finite: bool = True) -> Any:  # fmt: skip
+def expm_frechet(
+    A: ArrayLike,
+    E: ArrayLike,
+    method: str | None = None,
+    compute_expm: bool = True,
+    check_finite: bool = True,
+) -> Any:
     """The exponential of A and its derivative along E, from the exponential of a block triangular matrix
     (N. J. Higham, Functions of Matrices, 2008, equation 10.43).
 
@@ -55,9 +60,9 @@ def expm_frechet(A: ArrayLike, E: ArrayLike, method: str | None = None, compute_
     a, e = iv.asarray(A), iv.asarray(E)
     n = a.shape[0]
     rows = [iv.concat([a, e], axis=1), iv.concat([iv.zeros_like(a), a], axis=1)]
-    whole = expm(iv.concat(rows, axis=0))
-    slope = whole[:n, n:]
-    return (whole[:n, :n], slope) if compute_expm else slope
+    exponential = expm(iv.concat(rows, axis=0))
+    slope = exponential[:n, n:]
+    return (exponential[:n, :n], slope) if compute_expm else slope
 
 
 def khatri_rao(a: ArrayLike, b: ArrayLike) -> Tensor:
@@ -95,23 +100,9 @@ def subspace_angles(A: ArrayLike, B: ArrayLike) -> Tensor:
         sines = iv.linalg.svdvals(a - b @ _adjoint(product))
     else:
         sines = iv.linalg.svdvals(b - a @ product)
-    turned = iv.flip(cosines[: sines.shape[0]])
+    by_sines = iv.flip(cosines[: sines.shape[0]])
     small = sines**2 < 0.5
-    return iv.where(small, iv.asin(iv.where(small, sines, 0.0)), iv.acos(iv.where(small, 0.0, turned)))
-
-
-def matmul_toeplitz(
-    c_or_cr: Any, x: ArrayLike, check_finite: bool = False, workers: int | None = None
-) -> Tensor:
-    """The product of a Toeplitz matrix, of its first column or of a pair of it and the first row.
-
-    >>> matmul_toeplitz(iv.asarray([1., 2.]), iv.asarray([1., 0.]))
-    iverson.Tensor([1., 2.])
-    """
-    from iverson.interop.scipy.linalg import toeplitz
-
-    c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
-    return toeplitz(c, r) @ iv.asarray(x)
+    return iv.where(small, iv.asin(iv.where(small, sines, 0.0)), iv.acos(iv.where(small, 0.0, by_sines)))
 
 
 def companion(a: ArrayLike) -> Tensor:
@@ -177,7 +168,7 @@ def _tridiagonal(d: ArrayLike, e: ArrayLike) -> Tensor:
     return iv.diag(iv.asarray(d)) + off + off.mT
 
 
-def _picked(w: Tensor, select: str, select_range: Any) -> Any:
+def _picked(w: Tensor, select: str, select_range: Setting) -> Any:
     if select in ("a", "all"):
         return slice(None)
     if select in ("i", "index"):
@@ -191,8 +182,8 @@ def eigh_tridiagonal(
     e: ArrayLike,
     eigvals_only: bool = False,
     select: str = "a",
-    select_range: Any = None,
-    **_: Any,
+    select_range: Setting = None,
+    **_: Setting,
 ) -> Any:
     """Eigenvalues of a symmetric tridiagonal matrix, increasing, and their vectors.
 
@@ -205,7 +196,7 @@ def eigh_tridiagonal(
 
 
 def eigvalsh_tridiagonal(
-    d: ArrayLike, e: ArrayLike, select: str = "a", select_range: Any = None, **_: Any
+    d: ArrayLike, e: ArrayLike, select: str = "a", select_range: Setting = None, **_: Setting
 ) -> Tensor:
     """The eigenvalues of `eigh_tridiagonal`."""
     w: Tensor = eigh_tridiagonal(d, e, True, select, select_range)
@@ -224,9 +215,13 @@ def _from_bands(bands: ArrayLike, lower: bool) -> Tensor:
 
 
 def eig_banded(
-    a_band: ArrayLike, lower: bool = False, eigvals_only: bool = False, select: str = "a", select_range: Any
-    = None, **_: Any,
-) -> Any:  # fmt: skip
+    a_band: ArrayLike,
+    lower: bool = False,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: Setting = None,
+    **_: Setting,
+) -> Any:
     """Eigenvalues of a Hermitian banded matrix, increasing, and their vectors.
 
     >>> eig_banded(iv.asarray([[1., 1.], [0.5, 0.]]), lower=True)[0]
@@ -237,14 +232,15 @@ def eig_banded(
     return w[at] if eigvals_only else (w[at], v[:, at])
 
 
-def eigvals_banded(a_band: ArrayLike, lower: bool = False, select: str = "a", select_range: Any = None,
-                   **_: Any) -> Tensor:  # fmt: skip
+def eigvals_banded(
+    a_band: ArrayLike, lower: bool = False, select: str = "a", select_range: Setting = None, **_: Setting
+) -> Tensor:
     """The eigenvalues of `eig_banded`."""
     w: Tensor = eig_banded(a_band, lower, True, select, select_range)
     return w
 
 
-def cholesky_banded(ab: ArrayLike, lower: bool = False, **_: Any) -> Tensor:
+def cholesky_banded(ab: ArrayLike, lower: bool = False, **_: Setting) -> Tensor:
     """The bands of the Cholesky factor of a positive definite banded matrix.
 
     >>> cholesky_banded(iv.asarray([[4., 4.]]))
@@ -260,7 +256,7 @@ def cholesky_banded(ab: ArrayLike, lower: bool = False, **_: Any) -> Tensor:
     return iv.stack(rows if lower else rows[::-1])
 
 
-def cho_solve_banded(cb_and_lower: tuple[ArrayLike, bool], b: ArrayLike, **_: Any) -> Tensor:
+def cho_solve_banded(cb_and_lower: tuple[ArrayLike, bool], b: ArrayLike, **_: Setting) -> Tensor:
     """x with a @ x = b, from what `cholesky_banded` gives of a.
 
     >>> cho_solve_banded((iv.asarray([[2., 2.]]), False), iv.asarray([4., 8.]))
@@ -276,8 +272,9 @@ def cho_solve_banded(cb_and_lower: tuple[ArrayLike, bool], b: ArrayLike, **_: An
     return iv.linalg.cholesky_solve(b, factor, upper=not lower)
 
 
-def pinvh(a: ArrayLike, atol: float | None = None, rtol: float | None = None, lower: bool = True,
-          **_: Any) -> Tensor:  # fmt: skip
+def pinvh(
+    a: ArrayLike, atol: float | None = None, rtol: float | None = None, lower: bool = True, **_: Setting
+) -> Tensor:
     """The pseudoinverse of a Hermitian matrix.
 
     >>> pinvh(iv.asarray([[2., 0.], [0., 0.]]))
@@ -300,9 +297,14 @@ def expm_cond(A: ArrayLike, check_finite: bool = True) -> Tensor:
 
 
 def solve_continuous_are(
-    a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike, e: ArrayLike | None = None, s: ArrayLike | None
-    = None, balanced: bool = True,
-) -> Tensor:  # fmt: skip
+    a: ArrayLike,
+    b: ArrayLike,
+    q: ArrayLike,
+    r: ArrayLike,
+    e: ArrayLike | None = None,
+    s: ArrayLike | None = None,
+    balanced: bool = True,
+) -> Tensor:
     """The stabilising x with e^H x a + a^H x e - (e^H x b + s) r^-1 (b^H x e + s^H) + q = 0.
 
     Derivatives are of the implicit function theorem. Raises as SciPy where there is no such x.
@@ -313,24 +315,29 @@ def solve_continuous_are(
     """
     xs = [None if x is None else iv.asarray(x) for x in (a, b, q, r, e, s)]
     numbers = [None if x is None else np.array(x.detach()) for x in xs]
-    found = theirs("linalg.solve_continuous_are")(*numbers, balanced=balanced)
+    numbers_of_solution = theirs("linalg.solve_continuous_are")(*numbers, balanced=balanced)
     A, B, Q, R = (iv.asarray(x) for x in (a, b, q, r))
     E, S = xs[4:]
 
-    def condition(x: Any) -> Any:
-        left, right = (x, x) if E is None else (_adjoint(E) @ x, x @ E)
-        gain, other = left @ B, _adjoint(B) @ right
+    def condition(x: Setting) -> Any:
+        first_part, right = (x, x) if E is None else (_adjoint(E) @ x, x @ E)
+        gain, other = first_part @ B, _adjoint(B) @ right
         if S is not None:
             gain, other = gain + S, other + _adjoint(S)
-        return left @ A + _adjoint(A) @ right - gain @ solve(R, other) + Q
+        return first_part @ A + _adjoint(A) @ right - gain @ solve(R, other) + Q
 
-    return solution(condition, found)
+    return solution(condition, numbers_of_solution)
 
 
 def solve_discrete_are(
-    a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike, e: ArrayLike | None = None, s: ArrayLike | None
-    = None, balanced: bool = True,
-) -> Tensor:  # fmt: skip
+    a: ArrayLike,
+    b: ArrayLike,
+    q: ArrayLike,
+    r: ArrayLike,
+    e: ArrayLike | None = None,
+    s: ArrayLike | None = None,
+    balanced: bool = True,
+) -> Tensor:
     """The stabilising x with a^H x a - e^H x e - (a^H x b + s) (r + b^H x b)^-1 (b^H x a + s^H) + q = 0.
 
     As `solve_continuous_are`.
@@ -341,25 +348,23 @@ def solve_discrete_are(
     """
     xs = [None if x is None else iv.asarray(x) for x in (a, b, q, r, e, s)]
     numbers = [None if x is None else np.array(x.detach()) for x in xs]
-    found = theirs("linalg.solve_discrete_are")(*numbers, balanced=balanced)
+    numbers_of_solution = theirs("linalg.solve_discrete_are")(*numbers, balanced=balanced)
     A, B, Q, R = (iv.asarray(x) for x in (a, b, q, r))
     E, S = xs[4:]
 
-    def condition(x: Any) -> Any:
+    def condition(x: Setting) -> Any:
         gain, other = _adjoint(A) @ x @ B, _adjoint(B) @ x @ A
         if S is not None:
             gain, other = gain + S, other + _adjoint(S)
         inside = x if E is None else _adjoint(E) @ x @ E
         return _adjoint(A) @ x @ A - inside - gain @ solve(R + _adjoint(B) @ x @ B, other) + Q
 
-    return solution(condition, found)
+    return solution(condition, numbers_of_solution)
 
 
 __all__ = [
     "cho_solve_banded", "cholesky_banded", "companion", "convolution_matrix", "coshm", "cosm", "diagsvd",
-    "eig_banded",
-    "eigh_tridiagonal", "eigvals_banded", "eigvalsh_tridiagonal", "expm_cond", "expm_frechet", "fiedler",
-    "khatri_rao",
-    "leslie", "matmul_toeplitz", "orthogonal_procrustes", "pinvh", "sinhm", "sinm", "solve_continuous_are",
-    "solve_discrete_are", "subspace_angles", "tanhm", "tanm",
+    "eig_banded", "eigh_tridiagonal", "eigvals_banded", "eigvalsh_tridiagonal", "expm_cond", "expm_frechet",
+    "fiedler", "khatri_rao", "leslie", "orthogonal_procrustes", "pinvh", "sinhm", "sinm",
+    "solve_continuous_are", "solve_discrete_are", "subspace_angles", "tanhm", "tanm",
 ]  # fmt: skip

@@ -19,8 +19,9 @@ from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.protocols import NDArray
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
 from iverson.handles import Tensor
-from iverson.interop.scipy import image_transforms
-from iverson.interop.scipy.image_transforms import *  # noqa: F403
+from iverson.interop.scipy.by_matrix import image_transforms
+from iverson.interop.scipy.by_matrix.image_transforms import *  # noqa: F403
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -639,7 +640,7 @@ def __getattr__(name: str) -> Any:  # a function of this name here would hide Py
 def _along(filter_: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     """A filter of windows along one axis."""
 
-    def call(input: ArrayLike, size: int, axis: int = -1, **options: Any) -> Tensor:
+    def call(input: ArrayLike, size: int, axis: int = -1, **options: Setting) -> Tensor:
         x = iv.asarray(input)
         sizes = [size if k == normalize_axis(axis, x.ndim, name) else 1 for k in range(x.ndim)]
         return filter_(x, sizes, **options)
@@ -652,12 +653,75 @@ def _along(filter_: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
 maximum_filter1d = _along(maximum_filter, "maximum_filter1d")
 minimum_filter1d = _along(minimum_filter, "minimum_filter1d")
 
+# --- morphology of grey images ------------------------------------------------------
+
+
+def grey_erosion(
+    input: ArrayLike, size: Setting = None, footprint: Setting = None, **options: Setting
+) -> Tensor:
+    """The smallest entry of each window."""
+    return minimum_filter(input, size, footprint, **options)
+
+
+def grey_dilation(
+    input: ArrayLike, size: Setting = None, footprint: Setting = None, **options: Setting
+) -> Tensor:
+    """The largest entry of each window, that of a mirrored footprint."""
+    if footprint is not None:
+        footprint = np.flip(np.asarray(footprint))
+    return maximum_filter(input, size, footprint, **options)
+
+
+def grey_opening(
+    input: ArrayLike, size: Setting = None, footprint: Setting = None, **options: Setting
+) -> Tensor:
+    """The dilation of the erosion."""
+    return grey_dilation(grey_erosion(input, size, footprint, **options), size, footprint, **options)
+
+
+def grey_closing(
+    input: ArrayLike, size: Setting = None, footprint: Setting = None, **options: Setting
+) -> Tensor:
+    """The erosion of the dilation."""
+    return grey_erosion(grey_dilation(input, size, footprint, **options), size, footprint, **options)
+
+
+def white_tophat(
+    input: ArrayLike, size: Setting = None, footprint: Setting = None, **options: Setting
+) -> Tensor:
+    """The image less its opening."""
+    return iv.asarray(input) - grey_opening(input, size, footprint, **options)
+
+
+def black_tophat(
+    input: ArrayLike, size: Setting = None, footprint: Setting = None, **options: Setting
+) -> Tensor:
+    """The closing of the image less the image."""
+    return grey_closing(input, size, footprint, **options) - iv.asarray(input)
+
+
+def morphological_gradient(
+    input: ArrayLike, size: Setting = None, footprint: Setting = None, **options: Setting
+) -> Tensor:
+    """The dilation less the erosion."""
+    return grey_dilation(input, size, footprint, **options) - grey_erosion(input, size, footprint, **options)
+
+
+def morphological_laplace(
+    input: ArrayLike, size: Setting = None, footprint: Setting = None, **options: Setting
+) -> Tensor:
+    """The dilation and the erosion less twice the image."""
+    extremes = grey_dilation(input, size, footprint, **options) + grey_erosion(
+        input, size, footprint, **options
+    )
+    return extremes - 2 * iv.asarray(input)
+
+
 __all__ = [  # noqa: PLE0604
-    "sum", *image_transforms.__all__,
-    *image_transforms.__all__,
-    "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",
-    "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "maximum_filter", "maximum_filter1d",
-    "minimum_filter1d", "median_filter",
-    "minimum_filter", "percentile_filter", "prewitt", "rank_filter", "sobel", "uniform_filter",
-    "uniform_filter1d",
+    "grey_erosion", "grey_dilation", "grey_opening", "grey_closing", "white_tophat", "black_tophat",
+    "morphological_gradient", "morphological_laplace", "sum", *image_transforms.__all__,
+    *image_transforms.__all__, "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter",
+    "gaussian_filter1d", "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "maximum_filter",
+    "maximum_filter1d", "minimum_filter1d", "median_filter", "minimum_filter", "percentile_filter",
+    "prewitt", "rank_filter", "sobel", "uniform_filter", "uniform_filter1d",
 ]  # fmt: skip

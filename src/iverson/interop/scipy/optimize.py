@@ -17,17 +17,17 @@ from iverson.core.errors import GradientError
 from iverson.core.protocols import NDArray
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike, Data
-from iverson.interop.scipy.linear_maps import theirs
+from iverson.interop.scipy.by_matrix.linear_maps import Setting, theirs
 from iverson.interop.scipy.solvers import least_squares, minimize, root
 from iverson.transforms.implicit import implicit
 
 Function = Callable[..., Any]
 
 
-def _numbers(fun: Function, args: Sequence[Any]) -> Function:
+def _numbers(fun: Function, args: Sequence[Setting]) -> Function:
     """The function on numbers and arrays of NumPy, for SciPy."""
 
-    def call(x: Any, *_: Any) -> Any:
+    def call(x: Setting, *_: Setting) -> Any:
         with iv.no_grad():
             value = np.asarray(iv.asarray(fun(iv.asarray(x), *args)).detach())
         return value.item() if value.ndim == 0 else np.array(value)
@@ -35,7 +35,7 @@ def _numbers(fun: Function, args: Sequence[Any]) -> Function:
     return call
 
 
-def solution(condition: Function, x: Any) -> Tensor:
+def solution(condition: Function, x: Setting) -> Tensor:
     """The number or array x as a tensor that meets the condition, and depends on what that depends on."""
     entries = np.array(x, float)
     shape = entries.shape
@@ -63,11 +63,11 @@ def _check_met(condition: Function, x: Tensor) -> None:
         )
 
 
-def _slope(fun: Function, args: Sequence[Any]) -> Function:
+def _slope(fun: Function, args: Sequence[Setting]) -> Function:
     return iv.grad(lambda x: iv.reshape(fun(x, *args), ()))
 
 
-def _withsolution(result: Any, condition: Function) -> Any:
+def _withsolution(result: Setting, condition: Function) -> Any:
     """SciPy's result, with ``x`` or ``root`` as a tensor that meets the condition."""
     name = "root" if "root" in result else "x"
     result[name] = solution(condition, result[name])
@@ -78,12 +78,12 @@ def _withsolution(result: Any, condition: Function) -> Any:
 
 
 def _zero(name: str) -> Function:
-    def call(f: Function, *where: Any, args: Any = (), **options: Any) -> Any:
+    def call(f: Function, *where: Setting, args: Setting = (), **options: Setting) -> Any:
         args = args if isinstance(args, tuple) else (args,)
-        found = theirs(f"optimize.{name}")(_numbers(f, args), *where, **options)
-        if isinstance(found, tuple):
-            return (solution(lambda x: f(x, *args), found[0]), *found[1:])
-        return solution(lambda x: f(x, *args), found)
+        outcome = theirs(f"optimize.{name}")(_numbers(f, args), *where, **options)
+        if isinstance(outcome, tuple):
+            return (solution(lambda x: f(x, *args), outcome[0]), *outcome[1:])
+        return solution(lambda x: f(x, *args), outcome)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`scipy.optimize.{name}`; the zero tracks what the function depends on."
@@ -97,7 +97,12 @@ excitingmixing, linearmixing = map(_zero, ("excitingmixing", "linearmixing"))
 
 
 def newton(
-    func: Function, x0: Data, fprime: Function | None = None, args: Any = (), *rest: Any, **options: Any
+    func: Function,
+    x0: Data,
+    fprime: Function | None = None,
+    args: Setting = (),
+    *extra: Setting,
+    **options: Setting,
 ) -> Any:
     """`scipy.optimize.newton`; the zero tracks what the function depends on.
 
@@ -106,14 +111,14 @@ def newton(
     """
     args = args if isinstance(args, tuple) else (args,)
     slope = None if fprime is None else _numbers(fprime, args)
-    found = theirs("optimize.newton")(
-        _numbers(func, args), np.asarray(iv.asarray(x0).detach()), slope, (), *rest, **options
+    outcome = theirs("optimize.newton")(
+        _numbers(func, args), np.asarray(iv.asarray(x0).detach()), slope, (), *extra, **options
     )
-    return solution(lambda x: func(x, *args), found)
+    return solution(lambda x: func(x, *args), outcome)
 
 
 def root_scalar(
-    f: Function, args: Any = (), method: str | None = None, bracket: Any = None, **options: Any
+    f: Function, args: Setting = (), method: str | None = None, bracket: Setting = None, **options: Setting
 ) -> Any:
     """`scipy.optimize.root_scalar`; ``root`` tracks what the function depends on.
 
@@ -128,25 +133,32 @@ def root_scalar(
     return _withsolution(result, lambda x: f(x, *args))
 
 
-def fsolve(func: Function, x0: Data, args: Any = (), fprime: Function | None = None, full_output: bool =
-False,
-           *_: Any, xtol: float = 1.49012e-8, **options: Any) -> Any:  # fmt: skip
+def fsolve(
+    func: Function,
+    x0: Data,
+    args: Setting = (),
+    fprime: Function | None = None,
+    full_output: bool = False,
+    *_: Setting,
+    xtol: float = 1.49012e-8,
+    **options: Setting,
+) -> Any:
     """`scipy.optimize.fsolve`: the zero of `root`."""
     result = root(func, x0, args if isinstance(args, tuple) else (args,), tol=xtol, **options)
     return (result.x, result, result.status, result.message) if full_output else result.x
 
 
-def fixed_point(func: Function, x0: Data, args: Any = (), **options: Any) -> Tensor:
+def fixed_point(func: Function, x0: Data, args: Setting = (), **options: Setting) -> Tensor:
     """`scipy.optimize.fixed_point`: x with func(x) = x.
 
     >>> round(fixed_point(lambda x: 0.5 * x + 1.0, 1.0).item(), 6)
     2.0
     """
     args = args if isinstance(args, tuple) else (args,)
-    found = theirs("optimize.fixed_point")(
+    outcome = theirs("optimize.fixed_point")(
         _numbers(func, args), np.asarray(iv.asarray(x0).detach()), **options
     )
-    return solution(lambda x: x - func(x, *args), found)
+    return solution(lambda x: x - func(x, *args), outcome)
 
 
 # --- minima -------------------------------------------------------------------------
@@ -155,7 +167,7 @@ def fixed_point(func: Function, x0: Data, args: Any = (), **options: Any) -> Ten
 def _minimum(name: str) -> Function:
     """A function that gives a minimum, or a result with it."""
 
-    def call(func: Function, *where: Any, args: Any = (), **options: Any) -> Any:
+    def call(func: Function, *where: Setting, args: Setting = (), **options: Setting) -> Any:
         args = args if isinstance(args, tuple) else (args,)
         minimizer = dict(options.get("minimizer_kwargs") or {})
         args = minimizer.pop("args", args)
@@ -166,12 +178,12 @@ def _minimum(name: str) -> Function:
             options["fprime"] = lambda x, *_: slope(iv.asarray(x))
         options = {k: _numbers(v, args) if callable(v) else v for k, v in options.items()}
         where = tuple(_numbers(w, args) if callable(w) else w for w in where)
-        found = theirs(f"optimize.{name}")(_numbers(func, args), *where, **options)
-        if hasattr(found, "keys"):
-            return _withsolution(found, slope)
-        if isinstance(found, tuple):
-            return (solution(slope, found[0]), *found[1:])
-        return solution(slope, found)
+        outcome = theirs(f"optimize.{name}")(_numbers(func, args), *where, **options)
+        if hasattr(outcome, "keys"):
+            return _withsolution(outcome, slope)
+        if isinstance(outcome, tuple):
+            return (solution(slope, outcome[0]), *outcome[1:])
+        return solution(slope, outcome)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`scipy.optimize.{name}`; the minimum tracks what the function depends on."
@@ -189,13 +201,15 @@ dual_annealing, shgo = map(_minimum, ("dual_annealing", "shgo"))
 # --- least squares, programs --------------------------------------------------------
 
 
-def leastsq(func: Function, x0: Data, args: Any = (), **options: Any) -> tuple[Tensor, int]:
+def leastsq(func: Function, x0: Data, args: Setting = (), **options: Setting) -> tuple[Tensor, int]:
     """`scipy.optimize.leastsq`: the solution of `least_squares` and 1, 2, 3 or 4 for success."""
     result = least_squares(func, x0, args if isinstance(args, tuple) else (args,), method="lm")
     return result.x, result.status
 
 
-def curve_fit(f: Function, xdata: ArrayLike, ydata: ArrayLike, p0: Data | None = None, **options: Any) -> Any:
+def curve_fit(
+    f: Function, xdata: ArrayLike, ydata: ArrayLike, p0: Data | None = None, **options: Setting
+) -> Any:
     """`scipy.optimize.curve_fit` without weights: the parameters and their covariance.
 
     >>> x = iv.asarray([0.0, 1.0, 2.0])
@@ -219,24 +233,24 @@ def curve_fit(f: Function, xdata: ArrayLike, ydata: ArrayLike, p0: Data | None =
 def _on_free(a: Tensor, b: Tensor, x: NDArray, free: NDArray) -> Tensor:
     """The least-squares solution with the entries that are not free held at those of x."""
     at = np.flatnonzero(free)
-    rest = b - a @ iv.asarray(np.where(free, 0.0, x))
-    part = iv.linalg.lstsq(a[:, at], rest)[0]
+    extra = b - a @ iv.asarray(np.where(free, 0.0, x))
+    part = iv.linalg.lstsq(a[:, at], extra)[0]
     return iv.scatter_add(iv.asarray(np.where(free, 0.0, x)), at, part)
 
 
-def nnls(A: ArrayLike, b: ArrayLike, **options: Any) -> tuple[Tensor, Tensor]:
+def nnls(A: ArrayLike, b: ArrayLike, **options: Setting) -> tuple[Tensor, Tensor]:
     """`scipy.optimize.nnls`: the solution, whose zeros stay, and the norm of the residual.
 
     >>> nnls(iv.asarray([[1., 0.], [0., 1.]]), iv.asarray([1., -1.]))[0]
     iverson.Tensor([1., 0.])
     """
     a, right = iv.asarray(A), iv.asarray(b)
-    found = theirs("optimize.nnls")(np.array(a.detach()), np.array(right.detach()), **options)[0]
-    x = _on_free(a, right, found, found > 0)
+    outcome = theirs("optimize.nnls")(np.array(a.detach()), np.array(right.detach()), **options)[0]
+    x = _on_free(a, right, outcome, outcome > 0)
     return x, iv.linalg.vector_norm(a @ x - right)
 
 
-def lsq_linear(A: ArrayLike, b: ArrayLike, bounds: Any = (-np.inf, np.inf), **options: Any) -> Any:
+def lsq_linear(A: ArrayLike, b: ArrayLike, bounds: Setting = (-np.inf, np.inf), **options: Setting) -> Any:
     """`scipy.optimize.lsq_linear`: in its result, ``x`` tracks A and b; entries at a bound stay there."""
     a, right = iv.asarray(A), iv.asarray(b)
     result = theirs("optimize.lsq_linear")(
@@ -262,7 +276,7 @@ def isotonic_regression(y: ArrayLike, *, weights: ArrayLike | None = None, incre
     return result
 
 
-def linprog(c: ArrayLike, *args: Any, **options: Any) -> Any:
+def linprog(c: ArrayLike, *args: Setting, **options: Setting) -> Any:
     """`scipy.optimize.linprog`: in its result, ``fun`` tracks c; the solution is a corner, which stays."""
     costs = iv.asarray(c)
     result = theirs("optimize.linprog")(np.array(costs.detach()), *args, **options)
@@ -270,7 +284,7 @@ def linprog(c: ArrayLike, *args: Any, **options: Any) -> Any:
     return result
 
 
-def milp(c: ArrayLike, **options: Any) -> Any:
+def milp(c: ArrayLike, **options: Setting) -> Any:
     """`scipy.optimize.milp`: in its result, ``fun`` tracks c."""
     costs = iv.asarray(c)
     result = theirs("optimize.milp")(np.array(costs.detach()), **options)
@@ -278,7 +292,7 @@ def milp(c: ArrayLike, **options: Any) -> Any:
     return result
 
 
-def approx_fprime(xk: ArrayLike, f: Function, epsilon: ArrayLike | None = None, *args: Any) -> Tensor:
+def approx_fprime(xk: ArrayLike, f: Function, epsilon: ArrayLike | None = None, *args: Setting) -> Tensor:
     """The gradient or the Jacobian of f, exactly.
 
     >>> approx_fprime(iv.asarray([1., 2.]), lambda x: (x * x).sum())

@@ -16,9 +16,10 @@ from iverson.array_api.conventions.operands import as_real
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.handles import Tensor
-from iverson.interop.scipy import spectra
-from iverson.interop.scipy.ndimage import correlation
-from iverson.interop.scipy.spectra import *  # noqa: F403
+from iverson.interop.scipy.by_matrix import spectra
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
+from iverson.interop.scipy.by_matrix.spectra import *  # noqa: F403
+from iverson.interop.scipy.ndimage import correlation, median_filter
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -457,8 +458,38 @@ def detrend(x: ArrayLike, axis: int = -1, type: Literal["linear", "constant"] = 
     return level - trend
 
 
+def convolve2d(
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0.0
+) -> Tensor:
+    """The convolution of two images, with zeros beyond them. Raises ArgumentError for other boundaries."""
+    if boundary not in ("fill", 0) or fillvalue:
+        raise ArgumentError("convolve2d", "boundary", got=repr(boundary), expected="'fill' with zeros")
+    return convolve(in1, in2, mode)  # type: ignore[arg-type]
+
+
+def correlate2d(
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0.0
+) -> Tensor:
+    """The correlation of two images, with zeros beyond them. Raises ArgumentError for other boundaries."""
+    mirrored = iv.flip(iv.conj(iv.asarray(in2)))
+    return convolve2d(in1, mirrored, mode, boundary, fillvalue)
+
+
+def medfilt(volume: ArrayLike, kernel_size: Setting = None) -> Tensor:
+    """The medians of windows of odd sizes, with zeros beyond the signal.
+
+    >>> medfilt(iv.asarray([1.0, 9.0, 2.0]))
+    iverson.Tensor([1., 2., 2.])
+    """
+    return median_filter(volume, 3 if kernel_size is None else kernel_size, mode="constant")
+
+
+def medfilt2d(input: ArrayLike, kernel_size: Setting = 3) -> Tensor:
+    """`medfilt` of an image."""
+    return medfilt(input, kernel_size)
+
+
 __all__ = [  # noqa: PLE0604
-    *spectra.__all__,
-    "convolve", "correlate", "detrend", "filtfilt", "lfilter", "lfilter_zi", "savgol_filter",
-    "sosfilt",
+    "convolve2d", "correlate2d", "medfilt", "medfilt2d", *spectra.__all__, "convolve", "correlate",
+    "detrend", "filtfilt", "lfilter", "lfilter_zi", "savgol_filter", "sosfilt",
 ]  # fmt: skip

@@ -10,7 +10,8 @@ to Python, once for each example; what it finds has ``x`` and ``success`` alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,12 +23,11 @@ from iverson.core.protocols import NDArray
 from iverson.core.python.caller import warn
 from iverson.core.shapes import check_choice
 from iverson.handles import Tensor
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
 from iverson.interop.scipy.initial_values import T, solve_ivp
 from iverson.transforms.implicit import implicit, implicit_in_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy.typing as npt
     from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, OptimizeResult
     from scipy.sparse import sparray
@@ -58,8 +58,11 @@ def root(
     x0: Data,
     args: Sequence[T] = (),
     method: str = "hybr",
+    jac: Callable[..., Setting] | bool | None = None,
     tol: float | None = None,
-    **options: Any,
+    callback: Callable[..., Setting] | None = None,
+    options: Mapping[str, Setting] | None = None,
+    **further: Setting,
 ) -> OptimizeResult:
     """Zero of a function, by `scipy.optimize.root` with the exact Jacobian.
 
@@ -68,8 +71,9 @@ def root(
     fun : ``fun(x, *args)`` takes a real tensor of the shape of ``x0`` and gives one of as many entries.
     x0 : where to start, of any shape.
     args : further arguments.
-    method, tol : as in SciPy.
-    options : of the method.
+    method, tol, callback, options : as in SciPy; what is given by further names is an option, too.
+    jac : True if ``fun`` gives a pair with the Jacobian, which is not read; nor is a function: it is exact as
+        it is.
 
     Returns
     -------
@@ -93,7 +97,8 @@ def root(
     import scipy.optimize
 
     start = _start(x0, "root")
-    call = _on_vectors(fun, args, start)
+    call = _on_vectors(_values_of(fun, jac), args, start)
+    settings = {**(options or {}), **further}
     with iv.no_grad():
         entries = call(_vector(start)).size
     if entries != start.size:
@@ -105,7 +110,8 @@ def root(
             start,
             method=method,
             tol=tol,
-            options=options,
+            callback=callback,
+            options=settings,
             jac=_numbers(iv.jacobian(call)),
         )
 
@@ -117,10 +123,15 @@ def minimize(
     x0: Data,
     args: Sequence[T] = (),
     method: str | None = None,
+    jac: Callable[..., Setting] | bool | None = None,
+    hess: Callable[..., Setting] | None = None,
+    hessp: Callable[..., Setting] | None = None,
     bounds: Bounds | Sequence[Pair] | NDArray | None = None,
     constraints: Constraint | Sequence[Constraint] = (),
     tol: float | None = None,
-    **options: Any,
+    callback: Callable[..., Setting] | None = None,
+    options: Mapping[str, Setting] | None = None,
+    **further: Setting,
 ) -> OptimizeResult:
     """Minimum of a real function, by `scipy.optimize.minimize` with exact derivatives.
 
@@ -132,7 +143,9 @@ def minimize(
     method, bounds, constraints, tol : as in SciPy. Each method gets what it reads: gradients, products with
         the Hessian ("Newton-CG", "trust-ncg", "trust-krylov", "trust-constr") or the Hessian ("dogleg",
         "trust-exact").
-    options : of the method.
+    jac, hess, hessp : True for ``jac`` if ``fun`` gives a pair with the gradient, which is not read; nor are
+        functions: derivatives are exact as they are.
+    callback, options : as in SciPy; what is given by further names is an option of the method, too.
 
     Returns
     -------
@@ -156,7 +169,8 @@ def minimize(
     import scipy.optimize
 
     start = _start(x0, "minimize")
-    call = _on_vectors(fun, args, start)
+    call = _on_vectors(_values_of(fun, jac), args, start)
+    settings = {**(options or {}), **further}
     reads = (method or "").lower()
 
     def gradient(call: Function) -> Function:
@@ -182,7 +196,8 @@ def minimize(
             bounds=bounds,
             constraints=constraints,
             tol=tol,
-            options=options,
+            callback=callback,
+            options=settings,
             **arguments,
         )
 
@@ -199,7 +214,7 @@ def least_squares(
     bounds: Bounds | tuple[npt.ArrayLike, npt.ArrayLike] = (-np.inf, np.inf),
     method: str = "trf",
     layout: str = "strided",
-    **options: Any,
+    **options: Setting,
 ) -> OptimizeResult:
     """Minimum of the sum of squares of residuals, by `scipy.optimize.least_squares`.
 
@@ -228,6 +243,10 @@ def least_squares(
 
     check_choice(layout, ("strided", "csr"), "least_squares", "layout")
     start = _start(x0, "least_squares")
+    options.pop("jac", None)  # it is exact
+    by_name = options.pop("kwargs", None)
+    if by_name:
+        fun = partial(fun, **by_name)
     call = _on_vectors(fun, args, start)
 
     def gradient(call: Function) -> Function:
@@ -264,6 +283,11 @@ def _start(x0: Data, operation: str) -> Tensor:
             remedy="call x0.detach()",
         )
     return start if start.dtype.kind == "f" else iv.astype(start, "float64")
+
+
+def _values_of(fun: Function, jac: Callable[..., Setting] | bool | None) -> Function:
+    """The function without the derivative that it gives besides, where ``jac`` is True."""
+    return (lambda *xs: fun(*xs)[0]) if jac is True else fun
 
 
 def _vector(x: Tensor) -> Tensor:

@@ -452,7 +452,7 @@ nbinom = Distribution(
     draw_=lambda rng, size, n, p: rng.poisson(rng.gamma(n, (1 - p) / p, size)),
 )
 
-#: Distributions by SciPy's own formulas (`iverson.interop.scipy.scipy_distributions`), made on use.
+#: Distributions by SciPy's own formulas (`iverson.interop.scipy.distributions.scipy_formulas`), made on use.
 _OF_SCIPY = [
     "anglit",
     "arcsine",
@@ -540,9 +540,9 @@ _OF_VECTORS = (
 @cache
 def __getattr__(name: str) -> Any:
     if name in _OF_SCIPY:
-        return import_module("iverson.interop.scipy.scipy_distributions").from_scipy(name)
+        return import_module("iverson.interop.scipy.distributions.scipy_formulas").from_scipy(name)
     if name in _OF_VECTORS:
-        return getattr(import_module("iverson.interop.scipy.multivariate"), name)
+        return getattr(import_module("iverson.interop.scipy.distributions.vector_families"), name)
     raise AttributeError(f"module 'iverson.interop.scipy.stats' has no attribute '{name}'")
 
 

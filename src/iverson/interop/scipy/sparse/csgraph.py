@@ -15,7 +15,7 @@ import numpy as np
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.linear_maps import theirs
+from iverson.interop.scipy.by_matrix.linear_maps import Setting, theirs
 from iverson.interop.scipy.sparse.linalg import operand
 
 
@@ -24,9 +24,12 @@ def _weights(csgraph: ArrayLike) -> Tensor:
 
 
 def laplacian(
-    csgraph: ArrayLike, normed: bool = False, return_diag: bool = False, use_out_degree: bool = False,
-    **options: Any,
-) -> Any:  # fmt: skip
+    csgraph: ArrayLike,
+    normed: bool = False,
+    return_diag: bool = False,
+    use_out_degree: bool = False,
+    **options: Setting,
+) -> Any:
     """The Laplacian of a graph: degrees on the diagonal less the weights.
 
     >>> laplacian(iv.asarray([[0., 2.], [2., 0.]]))
@@ -46,7 +49,7 @@ def laplacian(
 
 
 def _along(
-    weights: Tensor, distances: Any, predecessors: Any, sources: Sequence[int], directed: bool
+    weights: Tensor, distances: Setting, predecessors: Setting, sources: Sequence[int], directed: bool
 ) -> Tensor:
     """Distances as sums of weights along the paths that predecessors describe; row by row one source."""
     matrix, n = np.asarray(weights.detach()), weights.shape[0]
@@ -66,16 +69,21 @@ def _along(
                 node = previous
     steps = weights[np.array(heads, int), np.array(tails, int)]
     sums = iv.segment_sum(steps, iv.asarray(np.array(rows, int)), len(sources) * n)
-    reached = np.isfinite(np.atleast_2d(distances))
-    result: Tensor = iv.where(reached, iv.reshape(sums, (len(sources), n)), np.inf)
+    reachable = np.isfinite(np.atleast_2d(distances))
+    result: Tensor = iv.where(reachable, iv.reshape(sums, (len(sources), n)), np.inf)
     return result
 
 
 def _paths(name: str) -> Callable[..., Any]:
     def call(
-        csgraph: ArrayLike, *args: Any, directed: bool = True, return_predecessors: bool = False,
-        unweighted: bool = False, indices: Any = None, **options: Any,
-    ) -> Any:  # fmt: skip
+        csgraph: ArrayLike,
+        *args: Setting,
+        directed: bool = True,
+        return_predecessors: bool = False,
+        unweighted: bool = False,
+        indices: Setting = None,
+        **options: Setting,
+    ) -> Any:
         weights = _weights(csgraph)
         if indices is not None:
             options["indices"] = indices
@@ -100,7 +108,7 @@ bellman_ford, johnson = map(_paths, ("bellman_ford", "johnson"))
 
 
 def construct_dist_matrix(
-    graph: ArrayLike, predecessors: Any, directed: bool = True, null_value: float = np.inf
+    graph: ArrayLike, predecessors: Setting, directed: bool = True, null_value: float = np.inf
 ) -> Tensor:
     """The distances along the paths of a matrix of predecessors.
 
@@ -110,19 +118,21 @@ def construct_dist_matrix(
                     [inf,  0.]])
     """
     weights, n = _weights(graph), np.shape(predecessors)[0]
-    reached = (np.asarray(predecessors) >= 0) | np.eye(n, dtype=bool)
-    found = _along(weights, np.where(reached, 0.0, np.inf), np.asarray(predecessors), range(n), directed)
-    result: Tensor = iv.where(reached, found, null_value)
+    reachable = (np.asarray(predecessors) >= 0) | np.eye(n, dtype=bool)
+    distances_along = _along(
+        weights, np.where(reachable, 0.0, np.inf), np.asarray(predecessors), range(n), directed
+    )
+    result: Tensor = iv.where(reachable, distances_along, null_value)
     return result
 
 
 def _kept(name: str) -> Callable[..., Tensor]:
     """A function that keeps some of the weights: a tree."""
 
-    def call(csgraph: ArrayLike, *args: Any, **options: Any) -> Tensor:
+    def call(csgraph: ArrayLike, *args: Setting, **options: Setting) -> Tensor:
         weights = _weights(csgraph)
-        kept = theirs(f"sparse.csgraph.{name}")(np.array(weights.detach()), *args, **options).toarray() != 0
-        result: Tensor = iv.where(kept, weights, 0.0)
+        edges = theirs(f"sparse.csgraph.{name}")(np.array(weights.detach()), *args, **options).toarray() != 0
+        result: Tensor = iv.where(edges, weights, 0.0)
         return result
 
     call.__name__ = call.__qualname__ = name

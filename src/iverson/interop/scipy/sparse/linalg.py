@@ -13,12 +13,14 @@ import numpy as np
 import scipy.sparse
 
 import iverson as iv
+from iverson.core.errors import ArgumentError
+from iverson.core.shapes import check_choice
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.linear_maps import theirs
+from iverson.interop.scipy.by_matrix.linear_maps import Setting, theirs
 
 
-def operand(x: Any) -> Tensor:
+def operand(x: Setting) -> Tensor:
     """A tensor of a matrix: of SciPy's sparse ones in their layout."""
     return iv.from_scipy(x) if scipy.sparse.issparse(x) else iv.asarray(x)
 
@@ -39,9 +41,13 @@ def spsolve(A: ArrayLike, b: ArrayLike, permc_spec: str | None = None, use_umfpa
 
 
 def spsolve_triangular(
-    A: ArrayLike, b: ArrayLike, lower: bool = True, overwrite_A: bool = False, overwrite_b: bool = False,
+    A: ArrayLike,
+    b: ArrayLike,
+    lower: bool = True,
+    overwrite_A: bool = False,
+    overwrite_b: bool = False,
     unit_diagonal: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """x with A @ x = b, for a triangular matrix.
 
     >>> spsolve_triangular(scipy.sparse.csr_array([[2., 0.], [2., 4.]]), iv.asarray([2., 2.]))
@@ -53,7 +59,7 @@ def spsolve_triangular(
 def _iterative(name: str, extra: int = 0) -> Callable[..., tuple[Any, ...]]:
     """A solver that iterates, by factors: SciPy's arguments are taken, and tolerances are met by far."""
 
-    def call(A: ArrayLike, b: ArrayLike, x0: ArrayLike | None = None, **options: Any) -> tuple[Any, ...]:
+    def call(A: ArrayLike, b: ArrayLike, x0: ArrayLike | None = None, **options: Setting) -> tuple[Any, ...]:
         return _solution(A, b), 0
 
     call.__name__ = call.__qualname__ = name
@@ -69,7 +75,7 @@ minres, qmr, tfqmr = map(_iterative, ("minres", "qmr", "tfqmr"))
 class Factors:
     """Factors of a sparse matrix, SciPy's own, whose ``solve`` takes tensors, too."""
 
-    def __init__(self, matrix: Any, theirs: Any) -> None:
+    def __init__(self, matrix: Setting, theirs: Setting) -> None:
         self._matrix, self._theirs = matrix, theirs
 
     def solve(self, rhs: ArrayLike, trans: str = "N") -> Any:
@@ -84,7 +90,7 @@ class Factors:
 
 
 def _factors(name: str) -> Callable[..., Factors]:
-    def call(A: ArrayLike, **options: Any) -> Factors:
+    def call(A: ArrayLike, **options: Setting) -> Factors:
         matrix = scipy.sparse.csc_array(np.array(A.detach()) if isinstance(A, Tensor) else A)
         return Factors(A, theirs(f"sparse.linalg.{name}")(matrix, **options))
 
@@ -119,7 +125,7 @@ def expm(A: ArrayLike) -> Tensor:
     return iv.linalg.matrix_exp(operand(A).to_dense())
 
 
-def expm_multiply(A: ArrayLike, B: ArrayLike, **options: Any) -> Tensor:
+def expm_multiply(A: ArrayLike, B: ArrayLike, **options: Setting) -> Tensor:
     """The exponential of A times B.
 
     >>> expm_multiply(iv.asarray([[0., 1.], [0., 0.]]), iv.asarray([1., 2.]))
@@ -148,7 +154,7 @@ def matrix_power(A: ArrayLike, power: int) -> Tensor:
     return iv.linalg.matrix_power(operand(A).to_dense(), power)
 
 
-def norm(x: ArrayLike, ord: Any = None, axis: Any = None) -> Tensor:
+def norm(x: ArrayLike, ord: Setting = None, axis: Setting = None) -> Tensor:
     """A norm of a matrix, as `iverson.linalg.norm`.
 
     >>> norm(iv.asarray([[3., 0.], [0., 4.]]))
@@ -157,7 +163,7 @@ def norm(x: ArrayLike, ord: Any = None, axis: Any = None) -> Tensor:
     return iv.linalg.norm(operand(x).to_dense(), ord=ord, axis=axis)
 
 
-def onenormest(A: ArrayLike, **options: Any) -> Tensor:
+def onenormest(A: ArrayLike, **options: Setting) -> Tensor:
     """The 1-norm of a matrix, exactly.
 
     >>> onenormest(iv.asarray([[3., 0.], [0., 4.]]))
@@ -172,44 +178,72 @@ _ORDERS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def _picked(values: Tensor, k: int, which: str) -> np.ndarray[Any, Any]:
-    return np.argsort(_ORDERS[which](np.asarray(values.detach())), kind="stable")[:k]
+def _picked(values: Tensor, k: int, choice: str) -> np.ndarray[Any, Any]:
+    return np.argsort(_ORDERS[choice](np.asarray(values.detach())), kind="stable")[:k]
 
 
-def eigsh(A: ArrayLike, k: int = 6, M: None = None, sigma: float | None = None, which: str = "LM",
-          return_eigenvectors: bool = True, **options: Any) -> Any:  # fmt: skip
+def _choice(operation: str, M: None, options: dict[str, Setting], choices: str) -> str:
+    """The argument ``which`` of a function of SciPy; raises ArgumentError for others than the choices, and
+    for a generalised problem."""
+    if M is not None:
+        raise ArgumentError(
+            operation, "M", got="a matrix", expected="None: the problem is an ordinary one here"
+        )
+    choice: str = options.get("which", "LM")
+    check_choice(choice, tuple(choices.split()), operation, "which")
+    return choice
+
+
+def eigsh(
+    A: ArrayLike,
+    k: int = 6,
+    M: None = None,
+    sigma: float | None = None,
+    *,
+    return_eigenvectors: bool = True,
+    **options: Setting,
+) -> Any:
     """k eigenvalues of a Hermitian matrix and their vectors, increasing, by a dense decomposition.
 
     >>> eigsh(iv.asarray([[2., 0.], [0., 3.]]), k=1)[0]
     iverson.Tensor([3.])
     """
     w, v = iv.linalg.eigh(operand(A).to_dense())
-    at = np.sort(_picked(w if sigma is None else -1 / iv.abs(w - sigma), k, which if sigma is None else "LM"))
+    choice = _choice("eigsh", M, options, "LM SM LA SA")
+    near = w if sigma is None else -1 / iv.abs(w - sigma)
+    at = np.sort(_picked(near, k, choice if sigma is None else "LM"))
     return (w[at], v[:, at]) if return_eigenvectors else w[at]
 
 
-def eigs(A: ArrayLike, k: int = 6, M: None = None, sigma: complex | None = None, which: str = "LM",
-         return_eigenvectors: bool = True, **options: Any) -> Any:  # fmt: skip
+def eigs(
+    A: ArrayLike,
+    k: int = 6,
+    M: None = None,
+    sigma: complex | None = None,
+    *,
+    return_eigenvectors: bool = True,
+    **options: Setting,
+) -> Any:
     """k eigenvalues of a square matrix and their vectors, by a dense decomposition.
 
     >>> eigs(iv.asarray([[2., 0.], [0., 3.]]), k=1)[0]
     iverson.Tensor([3.+0.j])
     """
     w, v = iv.linalg.eig(operand(A).to_dense())
-    at = _picked(w if sigma is None else 1 / (w - sigma), k, which)
+    choice = _choice("eigs", M, options, "LM SM LR SR")
+    at = _picked(w if sigma is None else 1 / (w - sigma), k, choice)
     return (w[at], v[:, at]) if return_eigenvectors else w[at]
 
 
-def svds(
-    A: ArrayLike, k: int = 6, which: str = "LM", return_singular_vectors: bool = True, **options: Any
-) -> Any:
+def svds(A: ArrayLike, k: int = 6, *, return_singular_vectors: bool = True, **options: Setting) -> Any:
     """The k largest singular values, or the smallest with "SM", increasing, and their vectors.
 
     >>> svds(iv.asarray([[2., 0.], [0., 3.]]), k=1)[1]
     iverson.Tensor([3.])
     """
     u, s, vh = iv.linalg.svd(operand(A).to_dense(), full_matrices=False)
-    at = np.arange(k)[::-1] if which == "LM" else np.arange(s.shape[0] - 1, s.shape[0] - 1 - k, -1)
+    largest = _choice("svds", None, options, "LM SM") == "LM"
+    at = np.arange(k)[::-1] if largest else np.arange(s.shape[0] - 1, s.shape[0] - 1 - k, -1)
     return (u[:, at], s[at], vh[at]) if return_singular_vectors else s[at]
 
 

@@ -11,6 +11,7 @@ import iverson as iv
 from iverson.core.errors import ArgumentError
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
 
 
 def _norm(d: Tensor, p: float) -> Tensor:
@@ -70,7 +71,7 @@ jensenshannon, mahalanobis, minkowski = map(_metric, ("jensenshannon", "mahalano
 seuclidean, sqeuclidean = map(_metric, ("seuclidean", "sqeuclidean"))
 
 
-def _chosen(operation: str, metric: str | Callable[..., Any]) -> Callable[..., Any]:
+def _chosen(operation: str, metric: str | Callable[..., Setting]) -> Callable[..., Any]:
     if callable(metric):
         return iv.vmap(metric)
     if metric not in _METRICS:
@@ -81,7 +82,7 @@ def _chosen(operation: str, metric: str | Callable[..., Any]) -> Callable[..., A
 
 
 def cdist(
-    XA: ArrayLike, XB: ArrayLike, metric: str | Callable[..., Any] = "euclidean", **options: ArrayLike
+    XA: ArrayLike, XB: ArrayLike, metric: str | Callable[..., Setting] = "euclidean", **options: ArrayLike
 ) -> Tensor:
     """The distance of each row of one matrix from each row of another.
 
@@ -96,7 +97,7 @@ def cdist(
     return iv.reshape(_chosen("cdist", metric)(rows, columns, **options), (m, n))  # type: ignore[no-any-return]
 
 
-def pdist(X: ArrayLike, metric: str | Callable[..., Any] = "euclidean", **options: ArrayLike) -> Tensor:
+def pdist(X: ArrayLike, metric: str | Callable[..., Setting] = "euclidean", **options: ArrayLike) -> Tensor:
     """The distances of all pairs of rows, those of the first row first.
 
     Raises as `cdist`.

@@ -4,7 +4,7 @@ here.
 Import rule: packages of lower layers; of the modules below, each imports only those listed before it.
 
 - `records`: SciPy's function and its derivatives as an op.
-- `bessel`: Bessel, Airy, Struve and Kelvin functions.
+- `bessel_orders`: Bessel, Airy, Struve and Kelvin functions.
 - `elliptic`: elliptic integrals and hypergeometric functions.
 - `polynomials`: orthogonal polynomials.
 - `probability`: integrals, quantiles and distribution functions.
@@ -14,7 +14,7 @@ from typing import Any as _Any
 
 import iverson as _iverson
 from iverson import special as _special
-from iverson.interop.scipy.special import bessel as _bessel
+from iverson.interop.scipy.special import bessel_orders as _bessel
 from iverson.interop.scipy.special import elliptic as _elliptic
 from iverson.interop.scipy.special import polynomials as _polynomials
 from iverson.interop.scipy.special import probability as _probability

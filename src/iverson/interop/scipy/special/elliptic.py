@@ -69,8 +69,8 @@ def _difference(phi: Tensor, m: Tensor) -> Any:
     periods."""
     turns = iv.round(phi / math.pi)
     sine = iv.sin(phi - turns * math.pi)
-    whole = 2 * turns * (math.pi / 4) * hyp2f1(0.5, 1.5, 2.0, m)
-    return whole + sine**3 * elliprd(1 - sine**2, 1 - m * sine**2, iv.ones_like(sine)) / 3
+    periods = 2 * turns * (math.pi / 4) * hyp2f1(0.5, 1.5, 2.0, m)
+    return periods + sine**3 * elliprd(1 - sine**2, 1 - m * sine**2, iv.ones_like(sine)) / 3
 
 
 def _first_in_m(phi: Tensor, m: Tensor) -> Any:

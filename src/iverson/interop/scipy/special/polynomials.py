@@ -37,10 +37,10 @@ eval_laguerre: Elementwise = function(
     "eval_laguerre", "n x", None, lambda n, x: -iv.where(n > 0, eval_genlaguerre(n - 1, 1.0, x), 0.0)
 )
 eval_hermite: Elementwise = function(
-    "eval_hermite", "n x", None, lambda n, x: 2 * n * eval_hermite(iv.maximum(n - 1, 0), x), whole=1
+    "eval_hermite", "n x", None, lambda n, x: 2 * n * eval_hermite(iv.maximum(n - 1, 0), x), integers=1
 )
 eval_hermitenorm: Elementwise = function(
-    "eval_hermitenorm", "n x", None, lambda n, x: n * eval_hermitenorm(iv.maximum(n - 1, 0), x), whole=1
+    "eval_hermitenorm", "n x", None, lambda n, x: n * eval_hermitenorm(iv.maximum(n - 1, 0), x), integers=1
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import iverson as iv
@@ -12,6 +13,7 @@ from iverson.core.scalars import SCALARS
 from iverson.core.table import F
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
 from iverson.interop.scipy.special.records import Elementwise, function
 
 _ROOT_PI, _DEGREE = math.sqrt(math.pi), math.pi / 180
@@ -55,7 +57,7 @@ owens_t: Elementwise = function(
 
 
 def _pair(
-    name: str, first: Callable[..., Any], second: Callable[..., Any]
+    name: str, first: Callable[..., Setting], second: Callable[..., Setting]
 ) -> Callable[..., tuple[Tensor, ...]]:
     parts = (function(name, "x", first, part=0), function(name, "x", second, part=1))
 
@@ -97,7 +99,7 @@ def voigt_profile(x: ArrayLike, sigma: ArrayLike, gamma: ArrayLike) -> Tensor:
     """The convolution of a normal density of deviation sigma and a Cauchy density of half width gamma.
 
     >>> voigt_profile(0.0, 1.0, 0.5).round(decimals=6)
-    iverson.Tensor(0.278889)
+    iverson.Tensor(0.278955)
     """
     width = iv.asarray(sigma) * math.sqrt(2)
     z = (iv.asarray(x) + 1j * iv.asarray(gamma)) / width
@@ -143,9 +145,8 @@ def stdtrit(df: ArrayLike, p: ArrayLike) -> Tensor:
     >>> stdtrit(1.0, 0.75).round(decimals=6)
     iverson.Tensor(1.)
     """
-    from iverson.interop.scipy.stats import t
-
-    return t.ppf(p, df)
+    result: Tensor = import_module("iverson.interop.scipy.stats").t.ppf(p, df)  # which imports this package
+    return result
 
 
 def bdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Tensor:
@@ -196,7 +197,7 @@ def gdtria(p: ArrayLike, b: ArrayLike, x: ArrayLike) -> Tensor:
     return special.gammaincinv(b, p) / iv.asarray(x)
 
 
-def _partial(name: str, k: int, y: Any, *xs: Any) -> Any:
+def _partial(name: str, k: int, y: Setting, *xs: Setting) -> Any:
     """The derivative of a function of the library in one argument, by its record."""
     rule = SCALARS[name].d[k]
     assert rule is not None

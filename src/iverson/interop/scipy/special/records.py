@@ -18,7 +18,7 @@ from iverson.core.errors import GradientError
 from iverson.core.protocols import Namespace, Value
 from iverson.core.scalars.scalar_record import scalar
 from iverson.handles import Tensor
-from iverson.interop.scipy.linear_maps import theirs
+from iverson.interop.scipy.by_matrix.linear_maps import Setting, theirs
 from iverson.ops import F
 from iverson.ops.numbers.elementwise_ops import make
 
@@ -52,9 +52,9 @@ def of_body(
     name: str,
     names: Sequence[str],
     slopes: Sequence[Slope],
-    body: Callable[..., Any],
+    body: Callable[..., Setting],
     kinds: str = "iuf",
-    whole: int = 0,
+    integers: int = 0,
 ) -> Elementwise:
     """An elementwise function of NumPy arrays with the derivatives of its arguments.
 
@@ -65,9 +65,9 @@ def of_body(
     whole : how many of the first arguments the body takes as integers.
     """
 
-    def of_dtype(*xs: Any) -> Any:
+    def of_dtype(*xs: Setting) -> Any:
         dtype = to_inexact(result_type(*xs))
-        arrays = [np.asarray(x, "int64" if k < whole else dtype) for k, x in enumerate(xs)]
+        arrays = [np.asarray(x, "int64" if k < integers else dtype) for k, x in enumerate(xs)]
         return np.asarray(body(*arrays), dtype)
 
     rules = tuple(_rule(name, n, slope) for n, slope in zip(names, slopes, strict=True))
@@ -78,7 +78,7 @@ def of_body(
     op = make(record)
     without = [k for k, slope in enumerate(slopes) if slope is None]
 
-    def call(*xs: Any) -> Tensor:
+    def call(*xs: Setting) -> Tensor:
         operands = [F.to_dense(as_operand(x, name, n)) for x, n in zip(xs, names, strict=True)]
         for k in without:
             if is_tracked(operands[k]):
@@ -90,19 +90,19 @@ def of_body(
 
 
 def function(
-    name: str, arguments: str, *slopes: Slope, part: int | None = None, kinds: str = "iuf", whole: int = 0
+    name: str, arguments: str, *slopes: Slope, part: int | None = None, kinds: str = "iuf", integers: int = 0
 ) -> Elementwise:
     """A function of `scipy.special` with the derivatives of its arguments.
 
     arguments : their names. part : which of several results. Others as for `of_body`.
     """
 
-    def body(*xs: Any) -> Any:
+    def body(*xs: Setting) -> Any:
         values = theirs(f"special.{name}")(*xs)
         return values if part is None else values[part]
 
     names = arguments.split()
-    call = of_body(name if part is None else f"{name}[{part}]", names, slopes, body, kinds, whole)
+    call = of_body(name if part is None else f"{name}[{part}]", names, slopes, body, kinds, integers)
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"`scipy.special.{name}` of {', '.join(names)}, arrays or numbers that broadcast."
     return call

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import iverson as iv
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
 from iverson.interop.scipy.special.records import Elementwise, function
 
 _ROOT_PI = math.sqrt(math.pi)
@@ -135,7 +135,7 @@ def kelvin(x: ArrayLike) -> tuple[Tensor, ...]:
     return tuple(real(x) + 1j * imaginary(x) for real, imaginary in pairs)
 
 
-def _integrals(name: str, *slopes: Callable[[Tensor], Any]) -> Callable[..., tuple[Tensor, ...]]:
+def _integrals(name: str, *slopes: Callable[[Tensor], Setting]) -> Callable[..., tuple[Tensor, ...]]:
     """A function that gives several integrals, from their integrands."""
     parts = [function(name, "x", slope, part=k) for k, slope in enumerate(slopes)]
 

@@ -17,10 +17,10 @@ from iverson.core.errors import ArgumentError
 from iverson.core.protocols import NDArray
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.linear_maps import check_numbers, theirs
+from iverson.interop.scipy.by_matrix.linear_maps import Setting, check_numbers, theirs
 
 
-def _numbers(name: str, **settings: Any) -> list[NDArray]:
+def _numbers(name: str, **settings: Setting) -> list[NDArray]:
     """Settings that are numbers, as arrays; raises GradientError for tracked ones."""
     check_numbers(name, settings)
     return [np.asarray(x) for x in settings.values()]
@@ -35,11 +35,11 @@ class PPoly:
     iverson.Tensor([2.])
     """
 
-    def __init__(self, c: ArrayLike, x: ArrayLike, extrapolate: Any = True, axis: int = 0) -> None:
+    def __init__(self, c: ArrayLike, x: ArrayLike, extrapolate: Setting = True, axis: int = 0) -> None:
         self.c, self.axis, self.extrapolate = iv.asarray(c), axis, extrapolate
         (self.x,) = _numbers("PPoly", x=x)
 
-    def __call__(self, x: ArrayLike, nu: int = 0, extrapolate: Any = None) -> Tensor:
+    def __call__(self, x: ArrayLike, nu: int = 0, extrapolate: Setting = None) -> Tensor:
         """Values at points, or those of the derivative of order nu."""
         at = iv.asarray(x)
         places = np.asarray(at.detach())
@@ -77,10 +77,12 @@ class BSpline:
     iverson.Tensor([2.])
     """
 
-    def __init__(self, t: ArrayLike, c: ArrayLike, k: int, extrapolate: Any = True, axis: int = 0) -> None:
+    def __init__(
+        self, t: ArrayLike, c: ArrayLike, k: int, extrapolate: Setting = True, axis: int = 0
+    ) -> None:
         self.c, self.k, self.extrapolate, self.axis = iv.asarray(c), k, extrapolate, axis
         (self.t,) = _numbers("BSpline", t=t)
-        moved = iv.moveaxis(self.c, axis, 0)
+        values_first = iv.moveaxis(self.c, axis, 0)
         count = self.t.size - k - 1
         of_unit = theirs("interpolate.PPoly").from_spline
         units = [of_unit((self.t, np.pad(row, (0, k + 1)), k)) for row in np.eye(count)]
@@ -88,21 +90,21 @@ class BSpline:
         keep = np.flatnonzero(np.diff(x) > 0)
         matrix = np.stack([unit.c[:, keep] for unit in units], axis=-1)
         breaks = np.append(x[keep], x[keep[-1] + 1])
-        coefficients = iv.tensordot(iv.asarray(np.ascontiguousarray(matrix)), moved[:count], axes=1)
+        coefficients = iv.tensordot(iv.asarray(np.ascontiguousarray(matrix)), values_first[:count], axes=1)
         self._pieces = PPoly(coefficients, breaks, extrapolate, axis)
 
-    def __call__(self, x: ArrayLike, nu: int = 0, extrapolate: Any = None) -> Tensor:
+    def __call__(self, x: ArrayLike, nu: int = 0, extrapolate: Setting = None) -> Tensor:
         """Values at points, or those of the derivative of order nu."""
         return self._pieces(x, nu, extrapolate)
 
-    def integrate(self, a: float, b: float, extrapolate: Any = None) -> Tensor:
+    def integrate(self, a: float, b: float, extrapolate: Setting = None) -> Tensor:
         """The integral between two numbers."""
         unit = theirs("interpolate.BSpline")(self.t, np.eye(self.t.size - self.k - 1), self.k)
         weights = iv.asarray(np.asarray(unit.integrate(a, b)))
         return iv.tensordot(weights, iv.moveaxis(self.c, self.axis, 0)[: weights.shape[0]], axes=1)
 
 
-def _fitted(name: str, x: ArrayLike, y: ArrayLike, axis: int, *args: Any, **options: Any) -> BSpline:
+def _fitted(name: str, x: ArrayLike, y: ArrayLike, axis: int, *args: Setting, **options: Setting) -> BSpline:
     """The spline whose coefficients are SciPy's for the identity times the values."""
     (points,) = _numbers(name, x=x)
     check_numbers(name, options)
@@ -116,8 +118,8 @@ def make_interp_spline(
     x: ArrayLike,
     y: ArrayLike,
     k: int = 3,
-    t: Any = None,
-    bc_type: Any = None,
+    t: Setting = None,
+    bc_type: Setting = None,
     axis: int = 0,
     check_finite: bool = True,
 ) -> BSpline:
@@ -133,15 +135,22 @@ def make_interp_spline(
     return _fitted("make_interp_spline", x, y, axis, k, t, bc_type)
 
 
-def make_lsq_spline(x: ArrayLike, y: ArrayLike, t: Any, k: int = 3, w: Any = None, axis: int = 0,
-                    check_finite: bool = True) -> BSpline:  # fmt: skip
+def make_lsq_spline(
+    x: ArrayLike,
+    y: ArrayLike,
+    t: Setting,
+    k: int = 3,
+    w: Setting = None,
+    axis: int = 0,
+    check_finite: bool = True,
+) -> BSpline:
     """The spline with given knots that is nearest to points."""
     (knots,) = _numbers("make_lsq_spline", t=t)
     return _fitted("make_lsq_spline", x, y, axis, knots, k, w)
 
 
 def make_smoothing_spline(
-    x: ArrayLike, y: ArrayLike, w: Any = None, lam: Any = None, *, axis: int = 0
+    x: ArrayLike, y: ArrayLike, w: Setting = None, lam: Setting = None, *, axis: int = 0
 ) -> BSpline:
     """The cubic spline that minimises squares of residuals plus lam times the curvature; lam is a number."""
     if lam is None:
@@ -151,9 +160,17 @@ def make_smoothing_spline(
     return _fitted("make_smoothing_spline", x, y, axis, w, lam)
 
 
-def splrep(x: ArrayLike, y: ArrayLike, w: Any = None, xb: Any = None, xe: Any = None, k: int = 3, task: int
-= 0,
-           s: Any = None, **options: Any) -> tuple[Any, ...]:  # fmt: skip
+def splrep(
+    x: ArrayLike,
+    y: ArrayLike,
+    w: Setting = None,
+    xb: Setting = None,
+    xe: Setting = None,
+    k: int = 3,
+    task: int = 0,
+    s: Setting = None,
+    **options: Setting,
+) -> tuple[Any, ...]:
     """Knots, coefficients and degree of the spline through points; raises ArgumentError for smoothing."""
     if s or options or w is not None:
         raise ArgumentError("splrep", "s", got="smoothing or weights", expected="neither, on tensors")
@@ -161,21 +178,21 @@ def splrep(x: ArrayLike, y: ArrayLike, w: Any = None, xb: Any = None, xe: Any = 
     return spline.t, iv.pad(spline.c, [(0, k + 1)]), k
 
 
-def _of_triple(tck: Any) -> BSpline:
+def _of_triple(tck: Setting) -> BSpline:
     return tck if isinstance(tck, BSpline) else BSpline(tck[0], tck[1], tck[2])
 
 
-def splev(x: ArrayLike, tck: Any, der: int = 0, ext: int = 0) -> Tensor:
+def splev(x: ArrayLike, tck: Setting, der: int = 0, ext: int = 0) -> Tensor:
     """Values of a spline, or of its derivative, at points."""
     return _of_triple(tck)(x, der)
 
 
-def splint(a: float, b: float, tck: Any, full_output: bool = False) -> Tensor:
+def splint(a: float, b: float, tck: Setting, full_output: bool = False) -> Tensor:
     """The integral of a spline between two numbers."""
     return _of_triple(tck).integrate(a, b)
 
 
-def spalde(x: ArrayLike, tck: Any) -> Tensor:
+def spalde(x: ArrayLike, tck: Setting) -> Tensor:
     """All derivatives of a spline at a point."""
     spline = _of_triple(tck)
     return iv.stack([spline(x, nu) for nu in range(spline.k + 1)])
@@ -184,13 +201,21 @@ def spalde(x: ArrayLike, tck: Any) -> Tensor:
 class _Univariate:
     """A spline through points, of a degree k."""
 
-    def __init__(self, x: ArrayLike, y: ArrayLike, w: Any = None, bbox: Any = (None, None), k: int = 3,
-                 s: float | None = 0.0, **_: Any) -> None:  # fmt: skip
+    def __init__(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        w: Setting = None,
+        bbox: Setting = (None, None),
+        k: int = 3,
+        s: float | None = 0.0,
+        **_: Setting,
+    ) -> None:
         if s != 0 or w is not None:
             raise ArgumentError("UnivariateSpline", "s", got=f"{s}", expected="0 and no weights, on tensors")
         self._spline = make_interp_spline(x, y, k)
 
-    def __call__(self, x: ArrayLike, nu: int = 0, ext: Any = None) -> Tensor:
+    def __call__(self, x: ArrayLike, nu: int = 0, ext: Setting = None) -> Tensor:
         return self._spline(x, nu)
 
 
@@ -202,18 +227,25 @@ class LSQUnivariateSpline:
     """The spline with given inner knots that is nearest to points."""
 
     def __init__(
-        self, x: ArrayLike, y: ArrayLike, t: Any, w: Any = None, bbox: Any = None, k: int = 3, **_: Any
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        t: Setting,
+        w: Setting = None,
+        bbox: Setting = None,
+        k: int = 3,
+        **_: Setting,
     ) -> None:
         points, inner = _numbers("LSQUnivariateSpline", x=x, t=t)
         knots = np.concatenate([[points[0]] * (k + 1), inner, [points[-1]] * (k + 1)])
         self._spline = make_lsq_spline(points, y, knots, k, w)
 
-    def __call__(self, x: ArrayLike, nu: int = 0, ext: Any = None) -> Tensor:
+    def __call__(self, x: ArrayLike, nu: int = 0, ext: Setting = None) -> Tensor:
         """Values at points, or those of the derivative of order nu."""
         return self._spline(x, nu)
 
 
-def interp1d(x: ArrayLike, y: ArrayLike, kind: Any = "linear", axis: int = -1, **options: Any) -> Any:
+def interp1d(x: ArrayLike, y: ArrayLike, kind: Setting = "linear", axis: int = -1, **options: Setting) -> Any:
     """The spline of a kind through points: "linear", "quadratic", "cubic" or a degree."""
     degree = {"linear": 1, "slinear": 1, "quadratic": 2, "cubic": 3}.get(kind, kind)
     if not isinstance(degree, int) or options.keys() - {
@@ -229,18 +261,11 @@ def interp1d(x: ArrayLike, y: ArrayLike, kind: Any = "linear", axis: int = -1, *
     return make_interp_spline(x, y, degree, axis=axis % rank)
 
 
-def pchip_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: int = 0, axis: int = 0) -> Tensor:
-    """The values of `PchipInterpolator` at points."""
-    from iverson.interop.scipy.interpolate import PchipInterpolator
-
-    return PchipInterpolator(xi, yi, axis)(x, der)
-
-
 class _Polynomial:
     """The polynomial through points: by divided differences, in the values and in the points of
     evaluation."""
 
-    def __init__(self, xi: ArrayLike, yi: ArrayLike, axis: int = 0, **_: Any) -> None:
+    def __init__(self, xi: ArrayLike, yi: ArrayLike, axis: int = 0, **_: Setting) -> None:
         self._x, self._axis = iv.asarray(xi), axis
         table = iv.moveaxis(iv.asarray(yi), axis, 0)
         columns = (-1, *(1,) * (table.ndim - 1))
@@ -273,7 +298,9 @@ def lagrange(x: ArrayLike, w: ArrayLike) -> Callable[[ArrayLike], Tensor]:
     return _Polynomial(x, w)
 
 
-def barycentric_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, axis: int = 0, **_: Any) -> Tensor:
+def barycentric_interpolate(
+    xi: ArrayLike, yi: ArrayLike, x: ArrayLike, axis: int = 0, **_: Setting
+) -> Tensor:
     """The values at points of the polynomial through others."""
     return _Polynomial(xi, yi, axis)(x)
 
@@ -288,7 +315,9 @@ def krogh_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: int = 0, 
 # --- linear in the values alone -------------------------------------------------------
 
 
-def _product(name: str, make: Callable[[NDArray], Callable[[Any], Any]], values: Tensor, at: Any) -> Tensor:
+def _product(
+    name: str, make: Callable[[NDArray], Callable[[Setting], Setting]], values: Tensor, at: Setting
+) -> Tensor:
     """Values at points: the matrix of an interpolator at the points times the values at its nodes."""
     size = values.shape[0]
     matrix = np.asarray(make(np.eye(size))(at))
@@ -301,7 +330,7 @@ def _scattered(name: str) -> type:
     class Interpolator:
         """An interpolator of one kind."""
 
-        def __init__(self, points: ArrayLike, values: ArrayLike, *args: Any, **options: Any) -> None:
+        def __init__(self, points: ArrayLike, values: ArrayLike, *args: Setting, **options: Setting) -> None:
             check_numbers(name, options)
             (nodes,) = _numbers(name, points=points)
             self._values = iv.asarray(values)
@@ -321,7 +350,7 @@ def _scattered(name: str) -> type:
     return Interpolator
 
 
-def _tracked(x: Any) -> bool:
+def _tracked(x: Setting) -> bool:
     return bool(getattr(x, "requires_grad", False))
 
 
@@ -330,7 +359,7 @@ CloughTocher2DInterpolator = _scattered("CloughTocher2DInterpolator")
 
 
 def griddata(
-    points: ArrayLike, values: ArrayLike, xi: ArrayLike, method: str = "linear", **options: Any
+    points: ArrayLike, values: ArrayLike, xi: ArrayLike, method: str = "linear", **options: Setting
 ) -> Tensor:
     """Values at points from scattered ones: differentiated in the values."""
     nodes, at = _numbers("griddata", points=points, xi=xi)
@@ -339,22 +368,11 @@ def griddata(
     return _product("griddata", make, iv.asarray(values), at)
 
 
-def interpn(points: Any, values: ArrayLike, xi: ArrayLike, method: str = "linear", **options: Any) -> Tensor:
-    """Values at points from those on a grid: differentiated in the values, with the linear method in the
-    points.
-    """
-    if method == "linear" and not options:
-        from iverson.interop.scipy.interpolate import RegularGridInterpolator
-
-        return RegularGridInterpolator(points, values, method="linear")(xi)
-    return on_grid(points, iv.asarray(values), xi, method)
-
-
 #: The degrees of splines on grids, by SciPy's names of methods.
 DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
 
 
-def on_grid(points: Any, values: Tensor, xi: ArrayLike, method: str) -> Tensor:
+def on_grid(points: Setting, values: Tensor, xi: ArrayLike, method: str) -> Tensor:
     """Values at points of the spline through values on a grid: along each axis, the values of unit
     splines."""
     axes = [_numbers("RegularGridInterpolator", points=p)[0] for p in points]
@@ -375,8 +393,17 @@ def on_grid(points: Any, values: Tensor, xi: ArrayLike, method: str) -> Tensor:
 class RectBivariateSpline:
     """The spline through values on a grid of two axes: differentiated in the values and in the points."""
 
-    def __init__(self, x: ArrayLike, y: ArrayLike, z: ArrayLike, bbox: Any = None, kx: int = 3, ky: int = 3,
-                 s: float = 0.0, **_: Any) -> None:  # fmt: skip
+    def __init__(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        z: ArrayLike,
+        bbox: Setting = None,
+        kx: int = 3,
+        ky: int = 3,
+        s: float = 0.0,
+        **_: Setting,
+    ) -> None:
         if s:
             raise ArgumentError("RectBivariateSpline", "s", got=str(s), expected="0, on tensors")
         first, second = _numbers("RectBivariateSpline", x=x, y=y)
@@ -394,8 +421,7 @@ UnivariateSpline = _Univariate
 __all__ = [
     "BSpline", "BarycentricInterpolator", "CloughTocher2DInterpolator", "InterpolatedUnivariateSpline",
     "KroghInterpolator", "LSQUnivariateSpline", "LinearNDInterpolator", "PPoly", "RBFInterpolator",
-    "RectBivariateSpline", "barycentric_interpolate", "griddata", "interp1d", "interpn", "krogh_interpolate",
-    "lagrange", "make_interp_spline", "make_lsq_spline", "make_smoothing_spline", "pchip_interpolate",
-    "spalde",
-    "splev", "splint", "splrep",
+    "RectBivariateSpline", "barycentric_interpolate", "griddata", "interp1d", "krogh_interpolate",
+    "lagrange", "make_interp_spline", "make_lsq_spline", "make_smoothing_spline", "spalde", "splev",
+    "splint", "splrep",
 ]  # fmt: skip

@@ -15,18 +15,18 @@ import numpy as np
 import iverson as iv
 from iverson.core.errors import ArgumentError
 from iverson.handles import Tensor
+from iverson.interop.scipy.by_matrix.linear_maps import Setting, theirs
 from iverson.interop.scipy.distribution_base import Distribution
-from iverson.interop.scipy.linear_maps import theirs
 from iverson.interop.scipy.special.records import of_body
 
 
-def _overrides(family: Any, method: str) -> bool:
-    """Whether a family has a formula of its own for a method of the base class."""
+def _overrides(family: Setting, method: str) -> bool:
+    """True if a family has a formula of its own for a method of the base class."""
     kind = theirs("stats.rv_discrete" if hasattr(family, "pmf") else "stats.rv_continuous")
     return getattr(type(family), method) is not getattr(kind, method)
 
 
-def _called(formula: Callable[..., Any]) -> Callable[..., Tensor]:
+def _called(formula: Callable[..., Setting]) -> Callable[..., Tensor]:
     def call(*xs: Tensor) -> Tensor:
         with np.errstate(all="ignore"):
             return iv.asarray(formula(*xs))
@@ -41,7 +41,7 @@ def _in_shape(function: Callable[..., Tensor], k: int, xs: tuple[Tensor, ...]) -
 
 
 def _by_numerics(
-    family: Any, method: str, density: Callable[..., Tensor], sign: float
+    family: Setting, method: str, density: Callable[..., Tensor], sign: float
 ) -> Callable[..., Tensor]:
     """A distribution function that SciPy integrates: its derivative in the variable is the density."""
     names = ("x", *_shapes(family))
@@ -50,7 +50,7 @@ def _by_numerics(
 
 
 def _inverse(
-    family: Any, method: str, function: Callable[..., Tensor], density: Callable[..., Tensor], sign: float
+    family: Setting, method: str, function: Callable[..., Tensor], density: Callable[..., Tensor], sign: float
 ) -> Callable[..., Tensor]:
     """A quantile that SciPy searches: y with function(y, shapes) = q, so dy = (dq - function_s ds) / (sign
     pdf).
@@ -72,11 +72,11 @@ def _inverse(
     return call
 
 
-def _shapes(family: Any) -> tuple[str, ...]:
+def _shapes(family: Setting) -> tuple[str, ...]:
     return tuple(s.strip() for s in family.shapes.split(",")) if family.shapes else ()
 
 
-def _without_formula(family: Any, method: str) -> Callable[..., Tensor]:
+def _without_formula(family: Setting, method: str) -> Callable[..., Tensor]:
     def refused(*_: Tensor) -> Tensor:
         raise ArgumentError(
             f"{family.name}.{method}",
@@ -88,7 +88,7 @@ def _without_formula(family: Any, method: str) -> Callable[..., Tensor]:
     return refused
 
 
-def _moment(family: Any, k: int) -> Callable[..., Tensor]:
+def _moment(family: Setting, k: int) -> Callable[..., Tensor]:
     method = ("mean", "var")[k]
     if not _overrides(family, "_stats"):
         return _without_formula(family, method)
@@ -119,9 +119,11 @@ def from_scipy(name: str) -> Distribution:
     fields: dict[str, Any] = {}
     if not discrete:
         for method, function, sign in (("ppf", cdf, 1.0), ("isf", sf, -1.0)):
-            own = _overrides(family, f"_{method}")
+            has_formula = _overrides(family, f"_{method}")
             formula = _called(getattr(family, f"_{method}"))
-            fields[f"{method}_"] = formula if own else _inverse(family, method, function, density, sign)
+            fields[f"{method}_"] = (
+                formula if has_formula else _inverse(family, method, function, density, sign)
+            )
     own_entropy = _overrides(family, "_entropy")
     fields["entropy_"] = _called(family._entropy) if own_entropy else _without_formula(family, "entropy")
     if _overrides(family, "_argcheck"):

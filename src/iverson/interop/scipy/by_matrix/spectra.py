@@ -1,7 +1,7 @@
 """Spectra and resampling of signals under the names of `scipy.signal`.
 
-Transforms of windows and resampling are linear in the signal (`iverson.interop.scipy.linear_maps`); powers
-are products of them.
+Transforms of windows and resampling are linear in the signal (`linear_maps`); powers are products of
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from iverson.core.errors import ArgumentError
 from iverson.core.protocols import NDArray
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.linear_maps import along_axis, along_line, check_numbers, theirs
+from iverson.interop.scipy.by_matrix.linear_maps import Setting, along_axis, along_line, check_numbers, theirs
 
 resample_poly = along_axis("signal.resample_poly", "up down axis window padtype cval")
 decimate = along_axis("signal.decimate", "q n ftype axis zero_phase")
@@ -28,7 +28,7 @@ cspline1d_eval, qspline1d_eval = along_line("signal.cspline1d_eval"), along_line
 symiirorder1, symiirorder2 = along_line("signal.symiirorder1"), along_line("signal.symiirorder2")
 
 
-def _windows(x: ArrayLike, options: dict[str, Any]) -> tuple[NDArray, NDArray, Tensor]:
+def _windows(x: ArrayLike, options: dict[str, Setting]) -> tuple[NDArray, NDArray, Tensor]:
     """Frequencies, times, and transforms of windows along the last two axes, as
     `scipy.signal.spectrogram`."""
     check_numbers("spectrogram", options)
@@ -39,14 +39,14 @@ def _windows(x: ArrayLike, options: dict[str, Any]) -> tuple[NDArray, NDArray, T
 
 
 def _both_sides(frequencies: NDArray, size: int) -> NDArray:
-    """What a power counts for in a spectrum of one side: twice, but for 0 and the highest frequency."""
+    """Factor of a power in a spectrum of one side: twice, but for 0 and the highest frequency."""
     factor = np.where(
         (frequencies == 0) | ((size % 2 == 0) & (np.arange(frequencies.size) == size // 2)), 1.0, 2.0
     )
     return factor[:, None]
 
 
-def _length(x: ArrayLike, y: ArrayLike, axis: int, options: dict[str, Any]) -> int:
+def _length(x: ArrayLike, y: ArrayLike, axis: int, options: dict[str, Setting]) -> int:
     n = max(iv.asarray(x).shape[axis], iv.asarray(y).shape[axis])
     if not options.get("return_onesided", True):
         raise ArgumentError("csd", "return_onesided", got="False", expected="True, on tensors")
@@ -55,9 +55,9 @@ def _length(x: ArrayLike, y: ArrayLike, axis: int, options: dict[str, Any]) -> i
     return int(options.get("nfft") or options["nperseg"])
 
 
-def csd(x: ArrayLike, y: ArrayLike, fs: float = 1.0, window: Any = "hann_periodic", nperseg: int | None =
+def csd(x: ArrayLike, y: ArrayLike, fs: float = 1.0, window: Setting = "hann_periodic", nperseg: int | None =
 None,
-        noverlap: int | None = None, nfft: int | None = None, detrend: Any = "constant", return_onesided:
+        noverlap: int | None = None, nfft: int | None = None, detrend: Setting = "constant", return_onesided:
         bool = True, scaling: str = "density", axis: int = -1, average: str = "mean") -> tuple[NDArray,
             Tensor]:  # fmt: skip
     """Frequencies and the cross spectral density of two signals, by Welch's method.
@@ -79,21 +79,27 @@ None,
 
 
 def welch(
-    x: ArrayLike, fs: float = 1.0, window: Any = "hann_periodic", **options: Any
+    x: ArrayLike, fs: float = 1.0, window: Setting = "hann_periodic", **options: Setting
 ) -> tuple[NDArray, Tensor]:
     """Frequencies and the spectral density of a signal, by Welch's method.
 
     >>> welch(iv.asarray([1.0, -1.0, 1.0, -1.0]), nperseg=4)[1].round(decimals=6)
-    iverson.Tensor([0.      , 0.666667, 0.666667])
+    iverson.Tensor([0.      , 1.333333, 2.666667])
     """
     frequencies, density = csd(x, x, fs, window, **options)
     return frequencies, iv.real(density)
 
 
-def periodogram(x: ArrayLike, fs: float = 1.0, window: Any = "boxcar", nfft: int | None = None, detrend: Any
-= "constant",
-                return_onesided: bool = True, scaling: str = "density",
-                    axis: int = -1) -> tuple[NDArray, Tensor]:  # fmt: skip
+def periodogram(
+    x: ArrayLike,
+    fs: float = 1.0,
+    window: Setting = "boxcar",
+    nfft: int | None = None,
+    detrend: Setting = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+) -> tuple[NDArray, Tensor]:
     """Frequencies and the spectral density of a signal, of one window."""
     n = iv.asarray(x).shape[axis]
     return welch(
@@ -102,14 +108,16 @@ def periodogram(x: ArrayLike, fs: float = 1.0, window: Any = "boxcar", nfft: int
     )  # fmt: skip
 
 
-def coherence(x: ArrayLike, y: ArrayLike, fs: float = 1.0, **options: Any) -> tuple[NDArray, Tensor]:
+def coherence(x: ArrayLike, y: ArrayLike, fs: float = 1.0, **options: Setting) -> tuple[NDArray, Tensor]:
     """Frequencies and abs(Pxy)^2 / (Pxx Pyy), of densities by Welch's method."""
     frequencies, cross = csd(x, y, fs, **options)
     powers = welch(x, fs, **options)[1] * welch(y, fs, **options)[1]
     return frequencies, (iv.real(cross) ** 2 + iv.imag(cross) ** 2) / powers
 
 
-def spectrogram(x: ArrayLike, fs: float = 1.0, *args: Any, **options: Any) -> tuple[NDArray, NDArray, Tensor]:
+def spectrogram(
+    x: ArrayLike, fs: float = 1.0, *args: Setting, **options: Setting
+) -> tuple[NDArray, NDArray, Tensor]:
     """Frequencies, times and the spectral density of each window; the mode is "psd"."""
     if args or options.pop("mode", "psd") != "psd":
         raise ArgumentError("spectrogram", "mode", got="another", expected="'psd', and arguments by name")
@@ -122,7 +130,7 @@ def spectrogram(x: ArrayLike, fs: float = 1.0, *args: Any, **options: Any) -> tu
 def _linear_transform(name: str) -> Callable[..., Any]:
     """A transform whose last result is linear in the signal along the last axis."""
 
-    def call(x: ArrayLike, *args: Any, **options: Any) -> Any:
+    def call(x: ArrayLike, *args: Setting, **options: Setting) -> Any:
         check_numbers(name, options)
         signal = iv.asarray(x)
         *axes, matrix = theirs(f"signal.{name}")(np.eye(signal.shape[-1]), *args, **options)
@@ -136,45 +144,8 @@ def _linear_transform(name: str) -> Callable[..., Any]:
 stft = _linear_transform("stft")
 
 
-def convolve2d(
-    in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0.0
-) -> Tensor:
-    """The convolution of two images, with zeros beyond them. Raises ArgumentError for other boundaries."""
-    from iverson.interop.scipy.signal import convolve
-
-    if boundary not in ("fill", 0) or fillvalue:
-        raise ArgumentError("convolve2d", "boundary", got=repr(boundary), expected="'fill' with zeros")
-    return convolve(in1, in2, mode)  # type: ignore[arg-type]
-
-
-def correlate2d(
-    in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0.0
-) -> Tensor:
-    """The correlation of two images, with zeros beyond them. Raises ArgumentError for other boundaries."""
-    turned = iv.flip(iv.conj(iv.asarray(in2)))
-    return convolve2d(in1, turned, mode, boundary, fillvalue)
-
-
-def medfilt(volume: ArrayLike, kernel_size: Any = None) -> Tensor:
-    """The medians of windows of odd sizes, with zeros beyond the signal.
-
-    >>> medfilt(iv.asarray([1.0, 9.0, 2.0]))
-    iverson.Tensor([1., 2., 2.])
-    """
-    from iverson.interop.scipy.ndimage import median_filter
-
-    return median_filter(volume, 3 if kernel_size is None else kernel_size, mode="constant")
-
-
-def medfilt2d(input: ArrayLike, kernel_size: Any = 3) -> Tensor:
-    """`medfilt` of an image."""
-    return medfilt(input, kernel_size)
-
-
 __all__ = [
-    "coherence", "convolve2d", "correlate2d", "csd", "cspline1d", "cspline1d_eval", "czt", "decimate",
-    "medfilt",
-    "medfilt2d", "periodogram", "qspline1d", "qspline1d_eval", "resample_poly", "sosfiltfilt",
-    "spectrogram", "stft",
-    "symiirorder1", "symiirorder2", "upfirdn", "welch", "zoom_fft",
+    "coherence", "csd", "cspline1d", "cspline1d_eval", "czt", "decimate", "periodogram", "qspline1d",
+    "qspline1d_eval", "resample_poly", "sosfiltfilt", "spectrogram", "stft", "symiirorder1", "symiirorder2",
+    "upfirdn", "welch", "zoom_fft",
 ]  # fmt: skip

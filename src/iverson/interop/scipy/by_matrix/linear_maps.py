@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,21 +21,24 @@ from iverson.core.protocols import NDArray
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
 
+#: An argument that is handed on to SciPy, of whatever type SciPy takes there.
+Setting: TypeAlias = Any
+
 
 def theirs(name: str) -> Any:
     """SciPy's own function under a dotted name, inside of `iverson.interop.scipy.use`, too."""
     package, _, plain = name.rpartition(".")
-    found = getattr(import_module(f"scipy.{package}"), plain)
-    return found.theirs if type(found).__name__ == "Door" else found
+    function = getattr(import_module(f"scipy.{package}"), plain)
+    return function.theirs if type(function).__name__ == "Door" else function
 
 
 def times(matrix: NDArray, x: Tensor, axis: int) -> Tensor:
     """The product of a matrix with the lines of a tensor along an axis."""
-    moved = iv.moveaxis(x, axis, -1)
-    return iv.moveaxis(moved @ iv.asarray(np.ascontiguousarray(matrix.T)), -1, axis)
+    lines = iv.moveaxis(x, axis, -1)
+    return iv.moveaxis(lines @ iv.asarray(np.ascontiguousarray(matrix.T)), -1, axis)
 
 
-def check_numbers(name: str, settings: dict[str, Any]) -> None:
+def check_numbers(name: str, settings: dict[str, Setting]) -> None:
     """Raise GradientError for a setting that tracks gradients."""
     for argument, value in settings.items():
         if is_tracked(value):
@@ -57,16 +60,16 @@ def along_axis(name: str, settings: str, data: int = 0) -> Callable[..., Tensor]
     names = settings.split()
     plain = name.rpartition(".")[2]
 
-    def call(*args: Any, **options: Any) -> Tensor:
-        rest = [*args[:data], *args[data + 1 :]]
-        given = dict(zip(names, rest, strict=False)) | options
-        check_numbers(plain, given)
+    def call(*args: Setting, **options: Setting) -> Tensor:
+        extra = [*args[:data], *args[data + 1 :]]
+        settings_by_name = dict(zip(names, extra, strict=False)) | options
+        check_numbers(plain, settings_by_name)
         x = iv.asarray(args[data])
         x = x if x.dtype.kind in "fc" else iv.astype(x, "float64")
-        axis = given.pop("axis", -1)
+        axis = settings_by_name.pop("axis", -1)
         function = theirs(name)
-        before = {k: given.pop(k) for k in names[:data]}
-        matrix = function(*before.values(), np.eye(x.shape[axis]), axis=0, **given)
+        before = {k: settings_by_name.pop(k) for k in names[:data]}
+        matrix = function(*before.values(), np.eye(x.shape[axis]), axis=0, **settings_by_name)
         return times(matrix, x, axis)
 
     call.__name__ = call.__qualname__ = plain
@@ -78,7 +81,7 @@ def along_line(name: str) -> Callable[..., Tensor]:
     """A function of SciPy that is linear in a vector; other arguments are passed on."""
     plain = name.rpartition(".")[2]
 
-    def call(x: ArrayLike, *args: Any, **options: Any) -> Tensor:
+    def call(x: ArrayLike, *args: Setting, **options: Setting) -> Tensor:
         check_numbers(plain, dict(enumerate(args)) | options)  # type: ignore[arg-type]
         vector = iv.asarray(x)
         columns = [theirs(name)(row, *args, **options) for row in np.eye(vector.shape[0])]
@@ -89,4 +92,4 @@ def along_line(name: str) -> Callable[..., Tensor]:
     return call
 
 
-__all__ = ["along_axis", "along_line", "check_numbers", "theirs", "times"]
+__all__ = ["Setting", "along_axis", "along_line", "check_numbers", "theirs", "times"]

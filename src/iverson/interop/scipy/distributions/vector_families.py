@@ -17,6 +17,7 @@ from iverson import special
 from iverson.core.errors import ArgumentError
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
+from iverson.interop.scipy.by_matrix.linear_maps import Setting
 
 Function = Callable[..., Any]
 _LOG_2PI = math.log(2 * math.pi)
@@ -42,11 +43,11 @@ class Family:
     parameters: tuple[Any, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
 
-    def __call__(self, *args: Any, **options: Any) -> Family:
+    def __call__(self, *args: Setting, **options: Setting) -> Family:
         """The distribution with these parameters, whose methods take x alone."""
         return Family(self.name, self.log_density, self.entropy_, self.discrete, args, options)
 
-    def _log(self, method: str, x: ArrayLike, args: Any, options: Any) -> Tensor:
+    def _log(self, method: str, x: ArrayLike, args: Setting, options: Setting) -> Tensor:
         if method.endswith("pmf") is not self.discrete:
             raise ArgumentError(
                 f"{self.name}.{method}", "self", got="the other kind of distribution",
@@ -55,7 +56,7 @@ class Family:
         result: Tensor = self.log_density(iv.asarray(x), *self.parameters, *args, **self.options, **options)
         return result
 
-    def logpdf(self, x: ArrayLike, *args: Any, **options: Any) -> Tensor:
+    def logpdf(self, x: ArrayLike, *args: Setting, **options: Setting) -> Tensor:
         """The logarithm of the density at x.
 
         >>> multivariate_normal.logpdf(iv.asarray([0.0, 0.0])).round(decimals=6)
@@ -63,11 +64,11 @@ class Family:
         """
         return self._log("logpdf", x, args, options)
 
-    def pdf(self, x: ArrayLike, *args: Any, **options: Any) -> Tensor:
+    def pdf(self, x: ArrayLike, *args: Setting, **options: Setting) -> Tensor:
         """The density at x."""
         return iv.exp(self._log("pdf", x, args, options))
 
-    def logpmf(self, x: ArrayLike, *args: Any, **options: Any) -> Tensor:
+    def logpmf(self, x: ArrayLike, *args: Setting, **options: Setting) -> Tensor:
         """The logarithm of the probability of x.
 
         >>> multinomial.logpmf([1.0, 1.0], 2, iv.asarray([0.5, 0.5])).round(decimals=6)
@@ -75,11 +76,11 @@ class Family:
         """
         return self._log("logpmf", x, args, options)
 
-    def pmf(self, x: ArrayLike, *args: Any, **options: Any) -> Tensor:
+    def pmf(self, x: ArrayLike, *args: Setting, **options: Setting) -> Tensor:
         """The probability of x."""
         return iv.exp(self._log("pmf", x, args, options))
 
-    def entropy(self, *args: Any, **options: Any) -> Tensor:
+    def entropy(self, *args: Setting, **options: Setting) -> Tensor:
         """The entropy; raises ArgumentError where there is no formula."""
         if self.entropy_ is None:
             raise ArgumentError(
@@ -123,7 +124,7 @@ def _normal_entropy(mean: ArrayLike = 0.0, cov: ArrayLike = 1.0) -> Tensor:
 
 
 def _student(
-    x: Tensor, loc: ArrayLike = 0.0, shape: ArrayLike = 1.0, df: ArrayLike = 1.0, **_: Any
+    x: Tensor, loc: ArrayLike = 0.0, shape: ArrayLike = 1.0, df: ArrayLike = 1.0, **_: Setting
 ) -> Tensor:
     n, nu = x.shape[-1], iv.asarray(df)
     factor = iv.linalg.cholesky(_matrix(shape, n))
@@ -157,7 +158,7 @@ def _dirichlet_entropy(alpha: ArrayLike) -> Tensor:
 
 
 def _multinomial(x: Tensor, n: ArrayLike, p: ArrayLike) -> Tensor:
-    """As SciPy, the last probability is 1 less the others."""
+    """The logarithm of the probability; as in SciPy, the last probability is 1 less the others."""
     shares = iv.asarray(p)
     shares = iv.concat([shares[..., :-1], 1 - iv.sum(shares[..., :-1], axis=-1, keepdims=True)], axis=-1)
     counts = iv.astype(x, "float64")
@@ -175,10 +176,10 @@ def _dirichlet_multinomial(x: Tensor, alpha: ArrayLike, n: ArrayLike) -> Tensor:
 def _scatter(x: Tensor, mean: ArrayLike | None, rows: ArrayLike, columns: ArrayLike) -> tuple[Any, ...]:
     """The whitened difference of a matrix from its mean, and the logarithms of both determinants."""
     m, n = x.shape[-2:]
-    left, right = iv.linalg.cholesky(_matrix(rows, m)), iv.linalg.cholesky(_matrix(columns, n))
+    row_factor, right = iv.linalg.cholesky(_matrix(rows, m)), iv.linalg.cholesky(_matrix(columns, n))
     difference = x if mean is None else x - iv.asarray(mean)
-    half = iv.linalg.solve_triangular(left, difference, lower=True)
-    return iv.linalg.solve_triangular(right, half.mT, lower=True).mT, _log_det(left), _log_det(right)
+    half = iv.linalg.solve_triangular(row_factor, difference, lower=True)
+    return iv.linalg.solve_triangular(right, half.mT, lower=True).mT, _log_det(row_factor), _log_det(right)
 
 
 def _matrix_normal(
@@ -190,9 +191,12 @@ def _matrix_normal(
 
 
 def _matrix_t(
-    X: Tensor, mean: ArrayLike | None = None, row_spread: ArrayLike = 1.0, col_spread: ArrayLike = 1.0,
+    X: Tensor,
+    mean: ArrayLike | None = None,
+    row_spread: ArrayLike = 1.0,
+    col_spread: ArrayLike = 1.0,
     df: ArrayLike = 1.0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     (m, n), nu = X.shape[-2:], iv.asarray(df)
     z, rows, columns = _scatter(X, mean, row_spread, col_spread)
     shape = 0.5 * (nu + m + n - 1)

@@ -19,7 +19,7 @@ import iverson as iv
 from iverson.core.errors import ArgumentError
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
-from iverson.interop.scipy.linear_maps import check_numbers, theirs, times
+from iverson.interop.scipy.by_matrix.linear_maps import Setting, check_numbers, theirs, times
 
 #: How coordinates beyond the image are mapped into it, by mode: from coordinates and the extent.
 _INTO: dict[str, Callable[[Any, int], Any]] = {
@@ -41,7 +41,7 @@ def _mode(name: str, mode: str) -> str:
 
 
 def spline_filter1d(
-    input: ArrayLike, order: int = 3, axis: int = -1, output: Any = None, mode: str = "mirror"
+    input: ArrayLike, order: int = 3, axis: int = -1, output: Setting = None, mode: str = "mirror"
 ) -> Tensor:
     """Coefficients of the spline through the samples along an axis.
 
@@ -55,7 +55,7 @@ def spline_filter1d(
     return times(matrix, x, axis)
 
 
-def spline_filter(input: ArrayLike, order: int = 3, output: Any = None, mode: str = "mirror") -> Tensor:
+def spline_filter(input: ArrayLike, order: int = 3, output: Setting = None, mode: str = "mirror") -> Tensor:
     """`spline_filter1d` along all axes."""
     x = iv.asarray(input)
     for axis in range(x.ndim):
@@ -98,9 +98,14 @@ def _samples(coefficients: Tensor, points: Sequence[Tensor], order: int, mode: s
 
 
 def map_coordinates(
-    input: ArrayLike, coordinates: ArrayLike, output: Any = None, order: int = 3, mode: str = "constant",
-    cval: float = 0.0, prefilter: bool = True,
-) -> Tensor:  # fmt: skip
+    input: ArrayLike,
+    coordinates: ArrayLike,
+    output: Setting = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: float = 0.0,
+    prefilter: bool = True,
+) -> Tensor:
     """Values of an image at coordinates, of shape (axes, ...), by splines of an order from 0 to 5.
 
     Derivatives are in the image and in the coordinates; beyond the image the mode "constant" has none.
@@ -122,9 +127,16 @@ def map_coordinates(
 
 
 def affine_transform(
-    input: ArrayLike, matrix: ArrayLike, offset: ArrayLike = 0.0, output_shape: Any = None, output: Any =
-    None, order: int = 3, mode: str = "constant", cval: float = 0.0, prefilter: bool = True,
-) -> Tensor:  # fmt: skip
+    input: ArrayLike,
+    matrix: ArrayLike,
+    offset: ArrayLike = 0.0,
+    output_shape: Setting = None,
+    output: Setting = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: float = 0.0,
+    prefilter: bool = True,
+) -> Tensor:
     """The image at matrix @ o + offset for each place o of the result.
 
     Derivatives are in the image, the matrix and the offset.
@@ -146,10 +158,17 @@ def affine_transform(
 
 
 def geometric_transform(
-    input: ArrayLike, mapping: Callable[..., Sequence[Any]], output_shape: Any = None, output: Any = None,
-    order: int = 3, mode: str = "constant", cval: float = 0.0, prefilter: bool = True,
-    extra_arguments: tuple[Any, ...] = (), extra_keywords: dict[str, Any] | None = None,
-) -> Tensor:  # fmt: skip
+    input: ArrayLike,
+    mapping: Callable[..., Sequence[Setting]],
+    output_shape: Setting = None,
+    output: Setting = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: float = 0.0,
+    prefilter: bool = True,
+    extra_arguments: tuple[Setting, ...] = (),
+    extra_keywords: dict[str, Setting] | None = None,
+) -> Tensor:
     """The image at mapping(o) for each place o of the result."""
     x = iv.asarray(input)
     shape = tuple(output_shape) if output_shape is not None else x.shape
@@ -163,17 +182,25 @@ def _separable(name: str) -> Callable[..., Tensor]:
     """A function of SciPy that moves entries along each axis by itself: one matrix an axis, for one
     setting."""
 
-    def call(input: ArrayLike, value: Any, output: Any = None, order: int = 3, mode: str = "constant",
-             cval: float = 0.0, **options: Any) -> Tensor:  # fmt: skip
+    def call(
+        input: ArrayLike,
+        value: Setting,
+        output: Setting = None,
+        order: int = 3,
+        mode: str = "constant",
+        cval: float = 0.0,
+        **options: Setting,
+    ) -> Tensor:
         check_numbers(name, {"setting": value, "cval": cval})
         x = iv.asarray(input)
         if cval:
             raise ArgumentError(name, "cval", got=str(cval), expected="0")
         settings = np.broadcast_to(value, (x.ndim,))
         for axis in range(x.ndim):
-            one = theirs(f"ndimage.{name}")
+            function = theirs(f"ndimage.{name}")
             columns = [
-                one(row, settings[axis], order=order, mode=mode, **options) for row in np.eye(x.shape[axis])
+                function(row, settings[axis], order=order, mode=mode, **options)
+                for row in np.eye(x.shape[axis])
             ]
             x = times(np.stack(columns, axis=1), x, axis)
         return x
@@ -189,9 +216,16 @@ shift, zoom = _separable("shift"), _separable("zoom")
 
 
 def rotate(
-    input: ArrayLike, angle: ArrayLike, axes: tuple[int, int] = (1, 0), reshape: bool = True, output: Any =
-    None, order: int = 3, mode: str = "constant", cval: float = 0.0, prefilter: bool = True,
-) -> Tensor:  # fmt: skip
+    input: ArrayLike,
+    angle: ArrayLike,
+    axes: tuple[int, int] = (1, 0),
+    reshape: bool = True,
+    output: Setting = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: float = 0.0,
+    prefilter: bool = True,
+) -> Tensor:
     """An image of two axes turned by an angle in degrees, in which it is differentiable, too.
 
     >>> rotate(iv.asarray([[1., 2.], [3., 4.]]), 90.0).round(decimals=6)
@@ -215,67 +249,13 @@ def rotate(
     return affine_transform(x, matrix, offset, shape, None, order, mode, cval, prefilter)
 
 
-# --- morphology of grey images ------------------------------------------------------
-
-
-def grey_erosion(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
-    """The smallest entry of each window."""
-    from iverson.interop.scipy.ndimage import minimum_filter
-
-    return minimum_filter(input, size, footprint, **options)
-
-
-def grey_dilation(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
-    """The largest entry of each window, that of a mirrored footprint."""
-    from iverson.interop.scipy.ndimage import maximum_filter
-
-    if footprint is not None:
-        footprint = np.flip(np.asarray(footprint))
-    return maximum_filter(input, size, footprint, **options)
-
-
-def grey_opening(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
-    """The dilation of the erosion."""
-    return grey_dilation(grey_erosion(input, size, footprint, **options), size, footprint, **options)
-
-
-def grey_closing(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
-    """The erosion of the dilation."""
-    return grey_erosion(grey_dilation(input, size, footprint, **options), size, footprint, **options)
-
-
-def white_tophat(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
-    """The image less its opening."""
-    return iv.asarray(input) - grey_opening(input, size, footprint, **options)
-
-
-def black_tophat(input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any) -> Tensor:
-    """The closing of the image less the image."""
-    return grey_closing(input, size, footprint, **options) - iv.asarray(input)
-
-
-def morphological_gradient(
-    input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any
-) -> Tensor:
-    """The dilation less the erosion."""
-    return grey_dilation(input, size, footprint, **options) - grey_erosion(input, size, footprint, **options)
-
-
-def morphological_laplace(
-    input: ArrayLike, size: Any = None, footprint: Any = None, **options: Any
-) -> Tensor:
-    """The dilation and the erosion less twice the image."""
-    both = grey_dilation(input, size, footprint, **options) + grey_erosion(input, size, footprint, **options)
-    return both - 2 * iv.asarray(input)
-
-
 # --- statistics of labelled entries -------------------------------------------------
 
 
-def _labelled(name: str, statistic: Callable[..., Any]) -> Callable[..., Any]:
+def _labelled(name: str, statistic: Callable[..., Setting]) -> Callable[..., Any]:
     """A statistic of the entries of each label, or of all entries."""
 
-    def call(input: ArrayLike, labels: Any = None, index: Any = None) -> Any:
+    def call(input: ArrayLike, labels: Setting = None, index: Setting = None) -> Any:
         x = iv.asarray(input)
         if labels is None:
             return statistic(iv.reshape(x, (-1,)))
@@ -299,7 +279,7 @@ median, variance = _labelled("median", iv.median), _labelled("variance", iv.var)
 standard_deviation, sum_labels = _labelled("standard_deviation", iv.std), _labelled("sum_labels", iv.sum)
 
 
-def center_of_mass(input: ArrayLike, labels: Any = None, index: Any = None) -> tuple[Tensor, ...]:
+def center_of_mass(input: ArrayLike, labels: Setting = None, index: Setting = None) -> tuple[Tensor, ...]:
     """The mean place of the entries, weighed by them; of those with a label, where labels are given.
 
     >>> center_of_mass(iv.asarray([0., 1., 1.]))
@@ -315,10 +295,7 @@ def center_of_mass(input: ArrayLike, labels: Any = None, index: Any = None) -> t
 
 
 __all__ = [
-    "affine_transform", "black_tophat", "center_of_mass", "geometric_transform", "grey_closing",
-    "grey_dilation",
-    "grey_erosion", "grey_opening", "map_coordinates", "maximum", "mean", "median", "minimum",
-    "morphological_gradient",
-    "morphological_laplace", "rotate", "shift", "spline_filter", "spline_filter1d", "standard_deviation",
-    "sum_labels", "variance", "white_tophat", "zoom",
+    "affine_transform", "center_of_mass", "geometric_transform", "map_coordinates", "maximum", "mean",
+    "median", "minimum", "rotate", "shift", "spline_filter", "spline_filter1d", "standard_deviation",
+    "sum_labels", "variance", "zoom",
 ]  # fmt: skip
