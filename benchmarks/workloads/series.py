@@ -3,7 +3,7 @@
 - jet: all derivatives to an order along one direction, of a tanh network; also by nested gradients.
 - laplacian: of a network of silu in 3, 30 and 120 variables. laplacian_particles: of features of each of n
   particles in 3 dimensions. laplacian_training: the gradient of its square in the parameters.
-- biharmonic: of a network of tanh, by nested Laplacians as a part.
+- biharmonic: of a network of tanh; also by nested Laplacians.
 
 ``folx`` is timed where it is installed (it needs jaxtyping).
 """
@@ -208,6 +208,17 @@ def iverson_biharmonic(inputs: Inputs) -> Call:
     return lambda: f(p, x)
 
 
+def iverson_laplacians(inputs: Inputs) -> Call:
+    import iverson as iv
+
+    def twice(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda x: iv.laplacian(lambda x: iv.laplacian(f)(x)[1])(x)[1]
+
+    p, x = parameters(iv, inputs), iv.asarray(inputs["x"])
+    f = iv.jit(lambda p, x: iv.vmap(twice(network(iv.tanh, p)))(x))
+    return lambda: f(p, x)
+
+
 def jax_biharmonic(inputs: Inputs) -> Call:
     import jax
     import jax.numpy as jnp
@@ -221,7 +232,7 @@ def jax_biharmonic(inputs: Inputs) -> Call:
 WORKLOADS = (
     Workload(
         name="jet",
-        sizes=(2, 4, 8),
+        sizes=(2, 4, 6, 8),
         size_is="order",
         draw=lambda rng: rng.integers(3, 8),
         make=make_order,
@@ -273,7 +284,8 @@ WORKLOADS = (
         size_is="variables",
         draw=lambda rng: rng.integers(2, 8),
         make=make_points,
-        run={"iverson": iverson_biharmonic, "jax": jax_biharmonic},
+        run={"iverson": iverson_biharmonic, "iverson nested": iverson_laplacians, "jax": jax_biharmonic},
+        part=frozenset({"iverson nested"}),
         target={"jax": 0.5},
     ),
 )
