@@ -219,6 +219,24 @@ def test_copies_step_for_themselves():
     assert gone() is None
 
 
+def test_steps_while_compilation_is_disabled(monkeypatch):
+    def steps():
+        p = params()
+        opt = Adam(p, lr=0.1)
+        for k in range(15):
+            if k % 4 == 3:
+                with iv.disable_jit():
+                    opt.step(gradients(k))
+            else:
+                opt.step(gradients(k))
+        return [x.detach().numpy() for x in p]
+
+    found = steps()
+    without_fusion(monkeypatch)
+    for a, b in zip(found, steps(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
 def test_errors_are_those_of_single_steps():
     p = params()
     opt = Adam(p, lr=0.1)

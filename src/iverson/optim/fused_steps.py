@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 from iverson.layouts import strided_operands
+from iverson.transforms.disabled_compilation import is_disabled
 from iverson.transforms.jit import jit
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class FusedStep:
 
     def __call__(self, opt: Stepper, gradients: Sequence[Array | None]) -> bool:
         """Make a step if it is one of many; returns False, and has done nothing, if it is not (yet)."""
-        if len(gradients) < LEAST:
+        if len(gradients) < LEAST or is_disabled():
             return False
         at = [k for k, g in enumerate(gradients) if g is not None]
         params = opt.params if len(at) == len(gradients) else [opt.params[k] for k in at]

@@ -127,7 +127,7 @@ class _Entry:
         #: Numbers and arrays of the trace that are inputs of the program, behind the arguments.
         self._inside: Sequence[Any] = ()
         #: Calls on state as the last call left it.
-        self._in_place: InPlaceCall | None = None
+        self.in_place: InPlaceCall | None = None
         #: Whether it maps values to values, and nothing else.
         self._is_closed = self.traced.is_pure and not self.traced.captured
 
@@ -156,18 +156,17 @@ class _Entry:
         for guard in self.guards:
             if not guard.holds():
                 return False
-        return self.traced.holds()
+        traced = self.traced
+        return traced.holds() if traced.cells else traced.surroundings_hold()
 
-    def on_settled(self, handles: Sequence[Tensor], plain: Plain) -> Any:
+    def on_settled(self, call: InPlaceCall, handles: Sequence[Tensor], plain: Plain) -> Any:
         """Result of a call on strided tensors, as `on_plain`; `CHANGED` if the last call says too little."""
-        if self._in_place is None:
-            return CHANGED
         for guard in self.guards:
             if not guard.holds():
                 return CHANGED
-        result = self._in_place(handles, plain)
+        result = call(handles, plain)
         if result is CHANGED:
-            self._in_place = None
+            self.in_place = None
         return result
 
     def on_plain(self, handles: Sequence[Tensor], plain: Plain) -> Any:
@@ -206,7 +205,7 @@ class _Entry:
         del inputs, updates
         outputs = results[: traced.own]
         del results
-        self._in_place = None if self._inside else InPlaceCall.of(traced, self.compiled, len(handles))
+        self.in_place = None if self._inside else InPlaceCall.of(traced, self.compiled, len(handles))
         return traced.packed(outputs)
 
     def _check_apart(
@@ -578,9 +577,10 @@ class Jitted(Generic[P, R]):
             key, leaves, plain = _plain_key(args, kwargs)
             plain_entry = self._plain.get(key)
             if plain_entry is not None and not overrides() and current() == USUAL:
-                result = plain_entry.on_settled(leaves, plain)
-                if result is not CHANGED:
-                    return result  # type: ignore[no-any-return]
+                if plain_entry.in_place is not None:
+                    result = plain_entry.on_settled(plain_entry.in_place, leaves, plain)
+                    if result is not CHANGED:
+                        return result  # type: ignore[no-any-return]
                 if plain_entry.holds():
                     return plain_entry.on_plain(leaves, plain)  # type: ignore[no-any-return]
         call = _Given(args, kwargs, self._static, self._donate, self._name)

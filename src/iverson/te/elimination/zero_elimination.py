@@ -65,6 +65,7 @@ from iverson.te.language.stages import split_guard
 from iverson.te.rewrites.common_tensors import shared
 from iverson.te.rewrites.lookup_tables import tabled
 from iverson.te.rewrites.mixed_radix import normalize, simplified, where_they_hold
+from iverson.te.rewrites.prefix_sums import with_scans
 
 OWN_AXES = "the write is axes themselves"
 BY_DATA = "the address depends on data"
@@ -91,7 +92,7 @@ def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
         program = program_of([program])
     elif not isinstance(program, Program):
         program = program_of(program)
-    program = shared(tabled(program))
+    program = shared(tabled(with_scans(program)))
     statements: list[Statement] = []
     for s in program.statements:
         stepped = recurrence_of(s.tensor) is not None

@@ -22,6 +22,7 @@ PARTS = {
     "elements": "the elements of a fold in {0}, or with a number so many of them, combined",
     "before": "for each point that multiplies an entry of {0}, the one before it",
     "last": "for each entry of {0}, the last point that multiplies it",
+    "prefix": "the sums of {0} up to each step, from one step to the next",
     "products": "for each point that multiplies an entry of {0}, the product so far",
     "table": "what functions of indices alone give in {0}",
     "tangent": "the derivative of {0} along the tangents",

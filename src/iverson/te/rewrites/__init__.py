@@ -10,4 +10,5 @@ Import rule: in `te` it imports `ir` alone; its modules have no import cycle.
 - `fold_chunks`: long folds with few results, as folds of chunks.
 - `axis_blocks`: large temporaries are computed block by block along an axis.
 - `mixed_radix`: axes that are divided by constants become digits.
+- `prefix_sums`: sums over all earlier indices become recurrences.
 """
