@@ -10,6 +10,7 @@ from iverson.codegen.nests.nodes import (
     INT64,
     Buffer,
     Declare,
+    If,
     Kernel,
     Let,
     Load,
@@ -160,3 +161,30 @@ def test_emission_of_nested_indices_stays_small():
     body = (Store(out, (I,), Load(a, (index,))),)
     kernel = Kernel("k", (a, out), (Loop("i", Const(0), Const(64), body, mark="vector"),))
     assert len(compile_kernel(kernel).text) < 200_000
+
+
+def guarded(condition, *body):
+    return Loop("i", Const(0), Const(8), (If(condition, body),), mark="parallel")
+
+
+def test_sums_under_different_guards_are_one_nest():
+    late, later = (Apply("greater_equal", (I, Const(n)), np.dtype("bool")) for n in (2, 4))
+    first, second = (guarded(c, Store(b, (I,), Load(A, (I,)), "sum")) for c, b in ((late, B), (later, C)))
+    (joint,) = fuse([first], second)
+    assert [type(s) for s in joint.body] == [If, If]
+    values = {"a": np.arange(8, dtype=F32), "b": np.ones(8, F32), "c": np.ones(8, F32)}
+    run(Kernel("k", (A, B, C), (joint,)), values)
+    np.testing.assert_array_equal(values["b"], 1 + np.arange(8) * (np.arange(8) >= 2))
+    np.testing.assert_array_equal(values["c"], 1 + np.arange(8) * (np.arange(8) >= 4))
+
+
+def test_sums_into_one_buffer_meet_in_lanes_that_own_an_index():
+    table, at = Buffer("table", F32, (8, 8), "inout"), Buffer("at", np.dtype("int64"), (8, 2))
+
+    def scatter(k):
+        body = (Store(table, (Load(at, (I, Const(k))), J), Load(A, (I,)), "sum", True),)
+        return Loop(
+            "i", Const(0), Const(8), (Loop("j", Const(0), Const(8), body, mark="vector"),), mark="parallel"
+        )
+
+    assert len(fuse([scatter(0)], scatter(1))) == 1

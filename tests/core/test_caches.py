@@ -168,7 +168,8 @@ COVERED: dict[str, str] = {
         graph.control.scan_loop._Stack
         graph.control.scan_derivative.Linear graph.lowering.program_segments.Segment
         graph.tracing.trace.Trace te.lowering.block_calls._Making
-        te.derivatives.reverse_mode._Reverse te.lowering.statement_lowering._Lowering
+        te.derivatives.reverse_mode._Reverse te.language.recurrence_members._Members
+        te.lowering.statement_lowering._Lowering
         te.lowering.native_call.Steps te.elimination.nest_translation.Sizes
         te.elimination.nest_translation.Translation transforms.jit.Chosen
         transforms.series.apolar.ApolarAlgebra

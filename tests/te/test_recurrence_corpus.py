@@ -1,4 +1,4 @@
-"""Kernels of `corpus_recurrences`: values and gradients of compiled code against PyTorch."""
+"""Kernels of `corpus_recurrences` and `corpus_scenes`: values and gradients against PyTorch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from iverson import te
 from tests.conformance.product import by_turns
 
+from . import corpus_scenes  # noqa: F401  (enters its kernels)
 from .corpus import KERNELS
 from .corpus_recurrences import ORACLES
 from .test_corpus import Case
@@ -16,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 
 def test_each_has_an_oracle() -> None:
-    assert len(ORACLES) >= 20
+    assert len(ORACLES) >= 30
     assert ORACLES.keys() <= KERNELS.keys()
 
 
