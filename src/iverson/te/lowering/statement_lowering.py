@@ -47,8 +47,8 @@ from iverson.te.lowering.lowered_program import (
 )
 from iverson.te.lowering.recurrence_nests import phase_of
 from iverson.te.lowering.ring_buffers import rings
-from iverson.te.rewrites.formulas import with_formulas
 from iverson.te.rewrites.fold_chunks import chunked
+from iverson.te.rewrites.formulas import with_formulas
 from iverson.te.rewrites.inlining import accumulated, inline, made_in_place
 
 if TYPE_CHECKING:
