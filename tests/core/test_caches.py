@@ -80,6 +80,7 @@ COVERED: dict[str, str] = {
     "a digest of the statements, but for the names of tensors and indices": """
         te.lowering.statement_lowering._lowered""",
     "class and fields, numbers with their types and signs, expressions themselves": "expr.nodes._interned",
+    "the name of a function and dtypes": "te.rewrites.formulas._formula te.rewrites.formulas._operands",
     "shapes, strides and dtypes of views": "codegen.programs.step_builders._products",
     # --- of types and structures ---
     "the name and family of the op and the types of its operands, forgotten when a kernel is registered": """
@@ -149,14 +150,14 @@ COVERED: dict[str, str] = {
     "the state of a tensor or an optimizer: no cache": """
         handles.tensor.Tensor interop.dask.gradients._Message optim.base.Optimizer""",
     "all but entries and rates of the last step; all but entries of state after the last call": """
-        optim.fused_steps.FusedStep transforms.jit._Entry""",
+        optim.fused_steps.FusedStep""",
     "one run of a pass, a lowering, a trace, a differentiation or a print: values and nodes themselves": """
         autograd.accumulate.Sum codegen.emit.llvm_builder.Builder codegen.emit.lane_evaluation.Machine
         codegen.runtime.object_linking._Object
         codegen.emit.nest_emission.Works codegen.programs.buffer_allocation._InPlace
         codegen.programs.buffer_allocation._Uses
         codegen.launches.program_emission._Emitter codegen.launches.product_emission.Products
-        codegen.programs.verify._Verifier
+        codegen.programs.verify._Verifier codegen.launches.print._Printer
         core.trace_guards._Reached explain.rule_costs.RuleCosts graph.tracing.captured_state.TraceCells
         graph.sparse.line_reductions.Lines
         graph.derivatives.pullback_branches._Lowering graph.native.buffers.Memory

@@ -400,7 +400,7 @@ def hold(seed: int) -> str:
             own_value = Pointwise(given, values).of(output)
         np.testing.assert_allclose(own_value, expected[0], rtol=near, atol=near)
     if differentiable and made.dtype in EXACT:
-        _adjoints(seed, rng, output, inputs, bound, given, expected[1:], values)
+        _adjoints(seed, rng, output, inputs, given, expected[1:], values)
         if seed % SECOND == 0:
             _second(rng, inputs, list(gradients), given, values)
     return "symbolic" if sizes else "held"

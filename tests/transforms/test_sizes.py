@@ -276,11 +276,13 @@ def test_three_hundred_shapes_keep_few_codes() -> None:
 
 
 def test_a_code_for_other_sizes_is_told_with_its_reason() -> None:
-    compiled = iv.jit(lambda x: iv.sum(iv.sin(x) ** 2))
-    before = len(iv.explain.compilations())
+    @iv.jit
+    def squares_of_sines(x: Any) -> Any:
+        return iv.sum(iv.sin(x) ** 2)
+
     for n in (100, 101, 102, 103):
-        compiled(iv.ones(n))
-    made = iv.explain.compilations()[before:]
+        squares_of_sines(iv.ones(n))
+    made = [c for c in iv.explain.compilations() if "squares_of_sines" in c.name]
     assert len(made) == 2
     assert "x: float64[100] before, float64[101] now" in made[1].reason
 

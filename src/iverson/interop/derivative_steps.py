@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -18,6 +17,7 @@ import iverson as iv
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Handle
 from iverson.core.errors import ArgumentError, GraphError
+from iverson.core.python.cached import cached_property
 from iverson.graph.tracing.trace import trace_flat
 from iverson.interop.array_checks import closed_over
 

@@ -57,7 +57,7 @@ def masked_tensor(data: Data, mask: Numbers | None = None, *, requires_grad: boo
     """
     if isinstance(data, np.ma.MaskedArray):
         data = masked_tensor(np.ma.getdata(data), ~np.ma.getmaskarray(data))
-    elif hasattr(data, "get_data") and hasattr(data, "get_mask"):  # of torch.masked
+    elif type(data).__module__.startswith("torch.masked"):
         data = masked_tensor(data.get_data().detach().numpy(), data.get_mask().numpy())
     elif not isinstance(data, (Handle, Wrapper)):
         data = _of_missing(data)

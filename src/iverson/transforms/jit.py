@@ -756,7 +756,7 @@ class Jitted(Generic[P, R]):
         by_value = str(sys._getframe(1).f_globals.get("__name__")).startswith("cloudpickle")
         if name is not None and not (by_value and self.__module__ == "__main__"):
             return name
-        return Jitted, (self._function, self._static, self._donate, not self._native)
+        return Jitted, (self._function, self._static, self._donate, not self._native, self._sharing.always)
 
     def __copy__(self) -> Jitted[P, R]:
         return self

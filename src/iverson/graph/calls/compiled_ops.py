@@ -204,9 +204,10 @@ class Compiled:
 
     @property
     def code(self) -> Any:
-        """Key of the machine code, which graphs may share; the object itself before it is compiled."""
-        steps = [] if self._program is None else self._program.steps
-        return tuple([s.compiled.key for s in steps if isinstance(s, Native)]) or self
+        """Keys of the machine code of a graph that shares it with other sizes; else the object itself."""
+        steps = () if self._program is None else self._program.steps
+        native = [s.compiled for s in steps if isinstance(s, Native)]
+        return tuple([x.key for x in native]) if any(x.calling.words for x in native) else self
 
     @property
     def lowered(self) -> Lowered | None:

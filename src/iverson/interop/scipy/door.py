@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from threading import RLock
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -21,6 +20,7 @@ import iverson as iv
 from iverson.core.dispatch import Operand, is_tracked
 from iverson.core.errors import GradientError, IversonError
 from iverson.core.protocols import Pytree
+from iverson.core.python import locks
 from iverson.core.python.scipy_calls import way_out
 
 #: The packages of SciPy that have counterparts, as modules here; those of one name with `scipy` after them.
@@ -145,7 +145,7 @@ class _Patch:
     """The names that `use` replaces, and by how many blocks they are replaced now."""
 
     def __init__(self) -> None:
-        self.lock, self.count = RLock(), 0
+        self.lock, self.count = locks.reentrant_lock(), 0
         self.originals: list[tuple[ModuleType, str, Named]] = []
 
     def enter(self) -> None:

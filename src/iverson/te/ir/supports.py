@@ -242,7 +242,7 @@ def _entries(s: Statement | None, axes: Sequence[Var]) -> Expr:
 
 def _fills(s: Statement, axes: Sequence[Var]) -> bool:
     """True for a statement that writes each entry of a box, at its own indices and without conditions."""
-    ranges = [(v.lo, v.hi) for v in s.write if isinstance(v, Var) and v in s.domain.axes]
+    ranges = [(v.lo, v.hi) for v in s.write if isinstance(v, Var) and any(v is a for a in s.domain.axes)]
     is_plain = not s.domain.where and len({*s.write}) == len(ranges) == len(axes)
     return is_plain and all(
         type(hi) is int and (lo, hi) == (a.lo, a.hi) and hi > 0
