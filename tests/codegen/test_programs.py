@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from iverson.codegen.launches import compile_program, compiled_program, program_emission
 from iverson.codegen.launches.integer_arguments import CodeSharing
 from iverson.codegen.launches.print import launches_text
-from iverson.codegen.launches.program_launches import launches
 from iverson.codegen.nests.nodes import Buffer, Load
 from iverson.codegen.nests.task import Task
 from iverson.codegen.programs import Branch, Nest, Product, Repeat, View, interpret, step_builders, whole
@@ -413,8 +412,7 @@ def test_the_text_of_a_program_is_its_structure(data: Any) -> None:
 
 def code_text(program: Program) -> str:
     """The text that the machine code of a program is kept by."""
-    layout = program_emission.layout(program)
-    return launches_text(launches(program, arena(program), layout.nests, layout.failures), program.buffers)
+    return compiled_program.planned(program).text
 
 
 def renamed(program: Program) -> Program:

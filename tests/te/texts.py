@@ -13,11 +13,8 @@ from typing import Any
 from unittest import mock
 
 from iverson import te
+from iverson.codegen.launches.compiled_program import planned
 from iverson.codegen.nests.print import nameless_text
-from iverson.codegen.programs.buffer_allocation import in_place
-from iverson.codegen.programs.loop_rolling import rolled
-from iverson.codegen.programs.print import structure
-from iverson.codegen.programs.row_fusion import by_rows
 from iverson.te.lowering import native_call
 from iverson.te.lowering.lowered_program import Run
 from iverson.te.lowering.statement_lowering import afresh
@@ -45,7 +42,7 @@ class _Known:
     run = None
 
     def __init__(self, program: Any) -> None:
-        self.text = structure(by_rows(in_place(rolled(program))))
+        self.text = planned(program).text
 
 
 def derived(given: list[te.Placeholder], outputs: list[te.Tensor]) -> Iterator[list[te.Tensor]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -136,6 +136,11 @@ class Planned:
     arena: Arena
     layout: program_emission.Layout
     launches: Launches
+
+    @property
+    def text(self) -> str:
+        """The text that the code is kept by."""
+        return launches_text(self.launches, self.program.buffers)
 
 
 class _Frame:
@@ -358,28 +363,36 @@ def compile_program(
     Raises ArgumentError for a program that breaks the rules of the IR.
     """
     target = target or host()
-    program = by_rows(in_place(rolled(verify(program))))
-    places, layout = arena(program), program_emission.layout(program)
-    words: tuple[int, ...] = ()
-    calls = launches(program, places, layout.nests, layout.failures)
+    plan = planned(program)
 
     def key_of(text: str) -> str:
         return kernel_cache.digest(f"{data_offset()}\n{text}", target)
 
+    words: tuple[int, ...] = ()
     if sharing is None:
-        key = key_of(launches_text(calls, program.buffers))
+        key = key_of(plan.text)
     else:
-        key, words, calls = sharing.code(calls, program.buffers, key_of)
+        key, words, calls = sharing.code(plan.launches, plan.program.buffers, key_of)
+        plan = replace(plan, launches=calls)
     library = _known(key)
     if library is None:
-        code = object_code.to_object(program_emission.emit(calls, layout, target), target)
+        code = object_code.to_object(program_emission.emit(plan.launches, plan.layout, target), target)
         kernel_cache.write(key, code)
         library = _loaded(key, code)
-    constants = tuple(np.ascontiguousarray(program.constants[b.name]) for b in layout.constants)
-    plan = Planned(program, places, layout, calls)
-    return CompiledProgram(
-        _calling(program, places, layout, words), key, lambda: plan, library, target, table, constants
-    )
+    arrays = plan.program.constants
+    constants = tuple(np.ascontiguousarray(arrays[b.name]) for b in plan.layout.constants)
+    calling = _calling(plan.program, plan.arena, plan.layout, words)
+    return CompiledProgram(calling, key, lambda: plan, library, target, table, constants)
+
+
+def planned(program: Program) -> Planned:
+    """A program with all that is decided before its code is made.
+
+    Raises ArgumentError for a program that breaks the rules of the IR.
+    """
+    program = by_rows(in_place(rolled(verify(program))))
+    places, layout = arena(program), program_emission.layout(program)
+    return Planned(program, places, layout, launches(program, places, layout.nests, layout.failures))
 
 
 def compiled_before(
@@ -422,4 +435,4 @@ def forget() -> None:
         _libraries.clear()
 
 
-__all__ = ["Calling", "CompiledProgram", "Planned", "compile_program", "compiled_before", "forget"]
+__all__ = ["Calling", "CompiledProgram", "Planned", "compile_program", "compiled_before", "forget", "planned"]
