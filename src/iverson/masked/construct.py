@@ -58,7 +58,8 @@ def masked_tensor(data: Data, mask: Numbers | None = None, *, requires_grad: boo
     if isinstance(data, np.ma.MaskedArray):
         data = masked_tensor(np.ma.getdata(data), ~np.ma.getmaskarray(data))
     elif type(data).__module__.startswith("torch.masked"):
-        data = masked_tensor(data.get_data().detach().numpy(), data.get_mask().numpy())
+        foreign: Any = data
+        data = masked_tensor(foreign.get_data().detach().numpy(), foreign.get_mask().numpy())
     elif not isinstance(data, (Handle, Wrapper)):
         data = _of_missing(data)
     operand: Any = data if isinstance(data, MaskedTensor) else asarray(data)
