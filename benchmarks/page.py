@@ -27,7 +27,8 @@ of a peer's time at most: training steps, second derivatives, loops over time, b
 memory.
 
 `make calibrate` measures the thresholds of the cost model on this machine: from which amount of work threads,
-a compiled pass or a product of BLAS pays, and how much slower the package's choice is where it loses most.
+a compiled pass or a product of BLAS pays, and how much slower the package's choice is where it loses most. A
+threshold with its workload is a record in `benchmarks/crossovers.py`.
 
 Numbers are our time over the peer's, 0.5 half the time and 2 twice the time: the median over the sizes of a
 workload.

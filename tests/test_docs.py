@@ -105,8 +105,14 @@ def test_links_lead_somewhere(page):
         if not target.startswith("https://"):
             path, _, anchor = target.partition("#")
             there = (page.parent / path).resolve() if path else page
-            assert there.exists(), target
+            assert source_of(there).exists(), target
             assert not anchor or anchor in anchors(there), target
+
+
+def source_of(page: Path) -> Path:
+    """What a page is made of: one of the gallery of a script, and its contents of the header, by a build."""
+    name = "GALLERY_HEADER.rst" if page.name == "index.rst" else f"{page.stem}.py"
+    return DOCS.parent / "examples" / "gallery" / name if page.parent == DOCS / "gallery" else page
 
 
 def anchors(page: Path) -> set[str]:

@@ -176,6 +176,8 @@ def test_whatever_numpy_can_be_called_with_gives_its_values_or_our_error(space):
             assert [x.shape for x in found] == [x.shape for x in expected], name
             for x, y in zip(found, expected, strict=True):
                 if y.dtype.kind in "biufc":
+                    if name == "gradient":  # places that coincide: infinite or nan, by the order of steps
+                        x, y = (np.where(np.isfinite(v), v, np.nan) for v in (x, y))
                     np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12, err_msg=name)
     assert compared > {"numpy": 700, "numpy.linalg": 60, "numpy.fft": 60}[space.__name__]
 
@@ -214,14 +216,14 @@ def test_masked_and_sparse():
         (lambda x: np.sin(x, where=[True] * 3), ArgumentError, "numpy.sin: argument 'where'.*iverson.where"),
         (lambda x: np.sum(x, where=[True] * 3), ArgumentError, "numpy.sum: argument 'where'"),
         (lambda x: np.max(x, initial=3.0), ArgumentError, "numpy.max: argument 'initial'"),
-        (lambda x: np.sort(x, kind="heapsort"), ArgumentError, "numpy.sort: argument 'kind'"),
+        (lambda x: np.sort(x, kind="bogosort"), ArgumentError, "numpy.sort: argument 'kind'.*heapsort"),
         (
             lambda x: np.trace(np.stack([np.outer(x, x)] * 2)),
             IversonError,
             "numpy.trace: argument 'a'.*iverson.linalg",
         ),
         (np.sort_complex, GradientError, r"numpy.sort_complex: .*NumPy's alone; .*x.detach\(\)"),
-        (np.modf, GradientError, r"numpy.modf: .*NumPy's alone; .*x.detach\(\)"),
+        (np.frexp, GradientError, r"numpy.frexp: .*NumPy's alone; .*x.detach\(\)"),
     ],
 )
 def test_what_ours_has_not_is_refused(call, kind, message):
@@ -232,7 +234,7 @@ def test_what_ours_has_not_is_refused(call, kind, message):
 def test_what_only_numpy_has():
     """Without a gradient to lose, NumPy's own result."""
     x = iv.asarray(X)
-    np.testing.assert_array_equal(np.modf(x), np.modf(X))
+    np.testing.assert_array_equal(np.frexp(x), np.frexp(X))
     np.testing.assert_array_equal(np.sort_complex(x), np.sort_complex(X))
     with pytest.raises(ArgumentTypeError, match=r"to_tensor\(fill\)"):
         np.sort_complex(iv.masked_tensor(X))
@@ -254,7 +256,9 @@ def test_no_function_detaches_in_silence():
     #: Of shapes and dtypes alone, or rounded (distribution functions round the numbers that they count to).
     constant = {"zeros_like", "ones_like", "empty_like", "full_like", "fix", "round", "around"}
     constant |= {"sign", "floor", "floor_divide", "ceil", "trunc", "rint", "spacing", "nextafter"}
-    constant |= {"pdtr", "pdtrc"}
+    constant |= {"pdtr", "pdtrc", "bdtr", "bdtrc", "bdtri"}
+    #: One of several results: the quotient, which is rounded down, and the integer part.
+    constant |= {"divmod[0]", "modf[1]"}
     lost = []
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("error")
@@ -264,13 +268,14 @@ def test_no_function_detaches_in_silence():
                     result = function(*args)
                 except Exception:
                     continue
-                for y in result if isinstance(result, tuple) else (result,):
+                several = isinstance(result, tuple)
+                for k, y in enumerate(result if several else (result,)):
                     dtype = getattr(
                         y, "dtype", np.dtype(type(y)) if isinstance(y, (float, complex)) else None
                     )
                     tracked = isinstance(y, iv.Tensor) and y.requires_grad
                     if isinstance(dtype, np.dtype) and dtype.kind in "fc" and not tracked:
-                        lost.append(f"{name}: {type(y).__name__}")
+                        lost.append(f"{name}{f'[{k}]' * several}: {type(y).__name__}")
     assert [n for n in lost if n.partition(":")[0].rpartition(".")[2] not in constant] == []
 
 

@@ -335,7 +335,7 @@ MAIN: dict[str, Callable[[], Given | list[Given]]] = {
     "laplacian": lambda: Given(cubes, argnums=0, weights=vector()),
     "derivatives": lambda: Given(cubes, 2, direction=vector()),
     "jet": lambda: Given(cubes, (vector(),), ([vector(), vector()],), scaled=True),
-    "jit": lambda: Given(cubes, static=(), donate=(), interpret=True),
+    "jit": lambda: Given(cubes, static=(), donate=(), sizes="general", interpret=True),
     "jvp": lambda: Given(cubes, (vector(),), (vector(),), has_aux=False),
     "value_and_grad": lambda: Given(cubes, argnums=0, has_aux=False),
     "vjp": lambda: Given(cubes, vector(), has_aux=False),

@@ -25,6 +25,7 @@ from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError,
 from iverson.core.protocols import NDArray
 from iverson.core.python.foreign_names import NAMES
 from iverson.core.python.scipy_calls import counterpart_function, running_call, way_out
+from iverson.core.shapes import check_choice
 from iverson.handles.array import Array
 from iverson.layouts.pattern_symbols import handed_out
 from iverson.ops import F
@@ -398,6 +399,10 @@ def _along_flat(name: str) -> Callable[..., Any]:
     return call
 
 
+#: What NumPy calls its algorithms for sorting. Ours is stable, which is within what each of them promises.
+_ALGORITHMS = ("quicksort", "heapsort", "mergesort", "stable")
+
+
 def _sorted(name: str) -> Callable[..., Any]:
     def call(
         a: Array | ArrayLike,
@@ -409,6 +414,8 @@ def _sorted(name: str) -> Callable[..., Any]:
     ) -> Any:
         if order is not None:
             _refuse(f"numpy.{name}", "order", order)
+        if kind is not None:
+            check_choice(kind, _ALGORITHMS, f"numpy.{name}", "kind")
         x, ours = _operand(a, f"numpy.{name}"), _ours("", name)
         assert ours is not None
         return ours(x.reshape(-1), axis=0) if axis is None else ours(x, axis=axis)
@@ -473,20 +480,17 @@ def _interp(
 def _diff(a: Argument, n: int = 1, axis: int = -1, prepend: Argument = None, append: Argument = None) -> Any:
     """``numpy.diff``, whose values before and after may be numbers."""
     x = _operand(a, "numpy.diff")
-    concat, broadcast, ours = _several("concat", "broadcast_to", "diff")
+    broadcast, ours = _several("broadcast_to", "diff")
     edge = list(x.shape)
     edge[axis] = 1
-    parts = [x]
-    for side, value in ((0, prepend), (1, append)):
-        if value is not None and value is not np._NoValue:
-            v = (
-                _operand(value, "numpy.diff")
-                if not isinstance(value, SCALARS)
-                else as_operand(value, "numpy.diff")
-            )
-            v = broadcast(v, tuple(edge)) if v.ndim == 0 else v
-            parts = [v, *parts] if side == 0 else [*parts, v]
-    return ours(concat(parts, axis=axis) if len(parts) > 1 else x, n=n, axis=axis)
+
+    def side(value: Argument) -> Any:
+        if value is None or value is np._NoValue:
+            return None
+        v = _operand(value, "numpy.diff")
+        return broadcast(v, tuple(edge)) if v.ndim == 0 else v
+
+    return ours(x, n=n, axis=axis, prepend=side(prepend), append=side(append))
 
 
 def _round(a: Array | ArrayLike, decimals: int = 0, out: Argument = None) -> Any:

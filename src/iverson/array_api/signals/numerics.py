@@ -10,6 +10,7 @@ import numpy as np
 
 from iverson.array_api.conventions.methods import method
 from iverson.array_api.conventions.operands import (
+    SCALARS,
     as_inexact,
     as_operand,
     as_plain,
@@ -277,7 +278,7 @@ def gradient(
     ----------
     x : an array with at least two samples along each axis.
     spacing : the distance of two samples, or the places of the samples along an axis; one for all axes, or
-        one for each. 1 unless given.
+        one for each. 1 unless given. A slope is infinite or nan where two of its places coincide.
     axis : along which axis, or axes. None: along each.
     edge_order : 1 for the difference of two samples at an end, 2 for the parabola through three.
 
@@ -324,7 +325,8 @@ def _slopes(x: A, k: int, step: A | ArrayLike, edge_order: int) -> A:
         if edge_order == 2:
             first = (4 * part(1, 2) - 3 * part(0, 1) - part(2, 3)) / 2
             last = (3 * part(-1, None) - 4 * part(-2, -1) + part(-3, -2)) / 2
-        return concat([first, (part(2, None) - part(0, -2)) / 2, last], axis=k) / places
+        distance: Any = step if isinstance(step, SCALARS) else places  # a number leaves the dtype of x
+        return concat([first, (part(2, None) - part(0, -2)) / 2, last], axis=k) / distance
     if places.shape != (n,):
         raise ShapeError("gradient", "spacing", got=f"shape {places.shape}", expected=f"a number, or ({n},)")
     h = (places[1:] - places[:-1]).reshape([-1 if j == k else 1 for j in range(x.ndim)])
