@@ -13,10 +13,12 @@ from typing import Any
 from unittest import mock
 
 from iverson import te
+from iverson.codegen.launches import program_emission
+from iverson.codegen.launches.print import launches_text
+from iverson.codegen.launches.program_launches import launches
 from iverson.codegen.nests.print import nameless_text
-from iverson.codegen.programs.buffer_allocation import in_place
+from iverson.codegen.programs.buffer_allocation import arena, in_place
 from iverson.codegen.programs.loop_rolling import rolled
-from iverson.codegen.programs.print import structure
 from iverson.codegen.programs.row_fusion import by_rows
 from iverson.te.lowering import native_call
 from iverson.te.lowering.lowered_program import Run
@@ -45,7 +47,10 @@ class _Known:
     run = None
 
     def __init__(self, program: Any) -> None:
-        self.text = structure(by_rows(in_place(rolled(program))))
+        program = by_rows(in_place(rolled(program)))
+        layout = program_emission.layout(program)
+        steps = launches(program, arena(program), layout.nests, layout.failures)
+        self.text = launches_text(steps, program.buffers)
 
 
 def derived(given: list[te.Placeholder], outputs: list[te.Tensor]) -> Iterator[list[te.Tensor]]:
