@@ -165,7 +165,8 @@ def test_a_product_that_is_short_for_threads_keeps_numpys_blas_on_one(
     )
     a, b, o = Buffer("a", F64, (rows, 256)), Buffer("b", F64, (256, 64)), Buffer("o", F64, (rows, 64))
     axes = (((), (0,), (1,)), ((), (0,), (1,)), ((), (0,), (1,)))
-    made = blas_contraction.Product(o, a, b, *axes, ((), (rows,), (256,), (64,)), True)
+    extents, starts = ((), (rows,), (256,), (64,)), ((), (0,), (0,), (0,))
+    made = blas_contraction.Product(o, a, b, *axes, extents, True, starts)
     arrays = {x.name: np.ones(x.shape) for x in (a, b, o)}
     made.run(arrays)
     assert seen == [threads]

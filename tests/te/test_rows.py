@@ -151,18 +151,21 @@ def test_what_every_row_reads_stays_in_cache() -> None:
 
 
 def test_threads_do_not_become_fewer() -> None:
-    """A register tile of four rows leaves two blocks of eight rows: the other phases keep their loops."""
+    """A register tile of four rows leaves two blocks of eight rows: the other phases keep their loops.
+
+    Phases that are too short for threads have none to lose.
+    """
     found = {}
-    for n in (8, 80):
-        x, w = te.placeholder((n, 64), name="x"), te.placeholder((64,), name="w")
-        k = te.reduce_axis(64)
-        top = te.compute((n,), lambda i, x=x, k=k: te.max(x[i, k], k), "top")
+    for n, m in ((8, 64), (8, 8192), (80, 64), (80, 8192)):
+        x, w = te.placeholder((n, m), name="x"), te.placeholder((m,), name="w")
+        k = te.reduce_axis(m)
+        top = te.compute((n,), lambda i, x=x, k=k: te.max(te.exp(x[i, k]), k), "top")
         tiled = te.compute((n,), lambda i, x=x, w=w, k=k, t=top: te.sum(x[i, k] * w[k] * t[i], k), "tiled")
         made = code(tiled)
         marks = [s.mark for p in phases(made) for s in statements((p,)) if isinstance(s, Loop)]
         assert "tile" in marks
-        found[n] = loops(made)
-    assert found == {8: [1, 1], 80: [2]}
+        found[n, m] = loops(made)
+    assert found == {(8, 64): [2], (8, 8192): [1, 1], (80, 64): [2], (80, 8192): [2]}
 
 
 def test_a_phase_between_that_is_independent_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,9 +206,11 @@ def test_compiled_functions_go_by_rows_too(monkeypatch: pytest.MonkeyPatch) -> N
         np.testing.assert_array_equal(a, b)
 
 
-def test_said_by_explain() -> None:
-    text = te.explain(softmax(te.placeholder((64, 16), "float32", "x")))
-    assert "rows      4 loops, 4 rows of i at a time" in text
+@pytest.mark.parametrize(("columns", "rows"), [(16, 8), (1024, 4)])
+def test_said_by_explain(columns: int, rows: int) -> None:
+    """Where rows are work for threads, 16 blocks are left for these."""
+    text = te.explain(softmax(te.placeholder((64, columns), "float32", "x")))
+    assert f"rows      4 loops, {rows} rows of i at a time" in text
     assert text.count("\nkernel ") == 1
 
 

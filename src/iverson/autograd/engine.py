@@ -111,7 +111,13 @@ def _walk(
     needs : the demands on the cotangents of all nodes; emptied, as ``seeds`` and ``order`` are.
     recording : True if the pass is recorded.
     """
-    cotangents = _arrived(seeds, needs, recording)
+    cotangents: Arrived = {}
+    g: Any
+    for (node, index), g in seeds:  # the walk gives these names to others: they keep no node
+        if not node.multiple and node in needs.of_results and node not in cotangents:
+            cotangents[node] = g
+        elif needs.result(node, index) is not NOTHING:
+            _arrive(cotangents, node, index, g, recording)
     seeds.clear()
     results: dict[Slot, Any] = {}
     target_nodes = set(map(first, targets))
@@ -141,7 +147,7 @@ def _walk(
                 differentiated.set(node.where)
             for k, ct in _cotangents(node, g, demands, recording):
                 parent: Any = parents[k]
-                if parent.op is None and select:
+                if parent.op is None and select and type(getattr(ct, "_value", None)) is Bracket:
                     ct = _without_condition(ct)
                 if parent in cotangents or parent.multiple:
                     _arrive(cotangents, parent, node.indices[k], ct, recording)
@@ -157,25 +163,12 @@ def _walk(
     return results
 
 
-def _arrived(seeds: list[tuple[Slot, Handle]], needs: Needs, recording: bool) -> Arrived:
-    """Cotangents of the outputs by node, those that a target depends on."""
-    cotangents: Arrived = {}
-    for slot, handle in seeds:
-        node = slot[0]
-        if not node.multiple and node in needs.of_results and node not in cotangents:
-            cotangents[node] = handle
-        elif needs.result(*slot) is not NOTHING:
-            _arrive(cotangents, *slot, handle, recording)
-    return cotangents
-
-
-def _without_condition(ct: Cotangent) -> Any:
-    """The values of a cotangent whose selection is made, without the condition, which may refer to masks."""
-    handle: Any = ct
-    value = getattr(handle, "_value", None)
-    if type(value) is Bracket and value.is_made and value.is_lazy:
-        return make_handle(value.values, handle._node, handle._index)
-    return handle
+def _without_condition(ct: Handle) -> Any:
+    """A selection that is made as its values, without the condition, which may refer to masks."""
+    value: Any = ct._value
+    if value.is_made and value.is_lazy:
+        return make_handle(value.values, ct._node, ct._index)
+    return ct
 
 
 def _arrive(cotangents: Arrived, node: Node | None, index: int, ct: Cotangent, recording: bool) -> None:

@@ -110,7 +110,7 @@ class Linearization:
         out_leaves, self.out_structure = flatten(out)
         # Handles of our own: the user's may be rebound.
         given_out = tensors(out_leaves, operation, "the function's result")
-        self.results = [rewrap(x, alias(unwrap(x))) for x in given_out]
+        self.results: list[Any] = [rewrap(x, alias(unwrap(x))) for x in given_out]
         self.outputs = list(map(unwrap, self.results))
         self.own = range(start, next_number())
         self.outer = self.may_record and self._reaches_beyond(start)
@@ -171,8 +171,7 @@ class Linearization:
         order = reachable([node for (node, _), _ in seeds], oldest(targets))
         if self.outer or _tracked(cotangents) or overrides() or any(map(runs_code_of_user, order)):
             return self.pull(cotangents)
-        outputs: Any = self.results
-        self.aux, self.results = self.auxiliary(), handed_out(outputs, False)
+        self.aux, self.results = self.auxiliary(), handed_out(self.results, False)
         self.outputs = list(map(unwrap, self.results))
         return self._gradients(reverse(seeds, targets, create_graph=False, order=order), False)
 

@@ -57,7 +57,7 @@ def _prefix_of(s: Statement) -> _Prefix | None:
         return None
     in_body = set(variables([s.body]))
     for step in s.domain.axes:
-        if step not in s.write or step in in_body or (step.lo, step.hi) != (0, _extent(s, step)):
+        if step in in_body or (step.lo, step.hi) != (0, _extent(s, step)):
             continue
         bounds = [c for c in s.domain.where if step in set(variables([c]))]
         constraints = constraints_of(bounds[0]) if len(bounds) == 1 else None
@@ -72,7 +72,7 @@ def _sum_along(step: Var, c: Constraint, write: Sequence[Expr]) -> _Prefix | Non
     if c.equality or len(axes) != 1 or abs(by) != 1 or c.form.coefficient(axes[0]) != -by:
         return None
     (index,) = axes
-    if not isinstance(index, Var) or index in write:
+    if not isinstance(index, Var) or index in set(write):
         return None
     lo, hi, n = index.lo, index.hi, step.hi
     assert isinstance(lo, int)
@@ -88,8 +88,9 @@ def _is_fixed(v: Var) -> bool:
 
 
 def _extent(s: Statement, axis: Var) -> object:
-    """Extent of the tensor along the index that an axis writes."""
-    return s.tensor.shape[s.write.index(axis)]
+    """Extent of the tensor along the index that an axis writes; None if it writes none."""
+    extents = [n for w, n in zip(s.write, s.tensor.shape, strict=True) if w is axis]
+    return extents[0] if extents else None
 
 
 def _recurrence(s: Statement, prefix: _Prefix) -> Compute:
