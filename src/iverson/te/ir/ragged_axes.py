@@ -111,7 +111,7 @@ def check_bounds(domain: Domain) -> str:
         return f"{wrong[0]!r}, a condition on data that is no bound of an axis"
     for k, v in enumerate(domain.axes):
         ends = [b for b in (bounds[v].lower, bounds[v].upper) if b is not None] if v in bounds else []
-        late = [u for u in variables(ends) if u in domain.axes[k:]]
+        late = [u for u in variables(ends) if u in set(domain.axes[k:])]
         if late:
             return f"a bound of {v.name} that depends on {late[0].name}, an axis after it"
     return ""
@@ -180,7 +180,7 @@ def bounded(
         for node, guards in guards_of(root).items():
             if isinstance(node, Read) and not guards:
                 uses += zip(node.indices, node.tensor.shape, strict=True)
-    for v in producers_first(axes, lambda v: [u for u in variables(ends.get(v, ())) if u in axes]):
+    for v in producers_first(axes, lambda v: [u for u in variables(ends.get(v, ())) if u in set(axes)]):
         if v not in ends:
             result_axes.append(v)
             continue
