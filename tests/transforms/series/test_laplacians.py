@@ -393,3 +393,18 @@ def test_masked_and_sparse_arguments():
         for layout in ("coo", "csr", "csc"):
             found = iv.laplacian(f)(s.to_layout(layout))[1]
             np.testing.assert_allclose(entries(found), entries(iv.laplacian(f)(s)[1]))
+
+
+@pytest.mark.parametrize("name", ["exp", "sin", "tanh", "cube"])
+@pytest.mark.parametrize("terms", [{3: 1.0, 1: 2.0}, {2: 0.5}, {1: 1.0}, {4: 1.0, 2: -1.0, 1: 3.0}])
+def test_operators_of_functions_of_a_number(name: str, terms: dict[int, float]) -> None:
+    """Of an array without axes, with several orders in one operator, as nested derivatives give them."""
+    f: Any = (lambda x: x**3) if name == "cube" else getattr(iv, name)
+    expected = 0.0
+    for order, factor in terms.items():
+        g = f
+        for _ in range(order):
+            g = iv.grad(g)
+        expected += factor * g(iv.asarray(0.7)).item()
+    for call in (iv.differential_operator(f, terms), iv.jit(iv.differential_operator(f, terms))):
+        np.testing.assert_allclose(call(iv.asarray(0.7)).item(), expected, rtol=1e-11, atol=1e-12)

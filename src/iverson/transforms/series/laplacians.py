@@ -65,7 +65,7 @@ def _on_lines(
     for x in primals:
         part = slopes[:, start : start + x.size].reshape(len(slopes), *x.shape).astype(x.dtype)
         start += x.size
-        slope = make_handle(part[0]) if batch is None else batch.of_examples(make_handle(part))
+        slope = make_handle(part[0, ...]) if batch is None else batch.of_examples(make_handle(part))
         zeros = [None] * (level.order - 1)
         coefficients.append([alias(unwrap(x)), _like(x, slope) if part.any() else None, *zeros])
     return Expansion(level, function, structure, primals, coefficients)
