@@ -50,10 +50,11 @@ if importlib.util.find_spec("sphinx_gallery"):
     }
 else:
     print("not here, so the site has no gallery: sphinx-gallery")
-    Path(__file__).with_name("gallery").mkdir(exist_ok=True)
-    Path(__file__).with_name("gallery").joinpath("index.rst").write_text(
-        "Gallery\n=======\n\nIt needs sphinx-gallery.\n"
-    )
+    pages = Path(__file__).with_name("gallery")
+    pages.mkdir(exist_ok=True)
+    scripts = (Path(__file__).parents[1] / "examples" / "gallery").glob("plot_*.py")
+    for page in ("index", *(script.stem for script in scripts)):
+        pages.joinpath(f"{page}.rst").write_text("Gallery\n=======\n\nIt needs sphinx-gallery.\n")
 html_theme = "furo"
 html_title = f"Iverson {iverson.__version__}"
 

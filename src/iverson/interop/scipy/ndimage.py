@@ -720,7 +720,7 @@ def morphological_laplace(
 __all__ = [  # noqa: PLE0604
     "grey_erosion", "grey_dilation", "grey_opening", "grey_closing", "white_tophat", "black_tophat",
     "morphological_gradient", "morphological_laplace", "sum", *image_transforms.__all__,
-    *image_transforms.__all__, "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter",
+    "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter",
     "gaussian_filter1d", "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "maximum_filter",
     "maximum_filter1d", "minimum_filter1d", "median_filter", "minimum_filter", "percentile_filter",
     "prewitt", "rank_filter", "sobel", "uniform_filter", "uniform_filter1d",
