@@ -22,8 +22,8 @@ from iverson.graph.ir.nodes import Equation, values_of
 #: How many vectors of columns a row is summed in at once.
 _VECTORS = 4
 #: Entries from which threads share a product with one column: it reads memory and does little else. Measured
-#: (`make calibrate`, two threads, both busy): 2.6e5 to 5.2e5.
-_MANY = 1 << 22
+#: (`make calibrate`, two threads at 2.5 GHz): idle, below 2.6e5; busy with other work, 2.6e5 to 5.2e5.
+_MANY = 1 << 18
 
 
 def is_rows(equation: Equation) -> bool:
