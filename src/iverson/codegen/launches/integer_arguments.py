@@ -76,12 +76,6 @@ def bits(value: float, dtype: DType) -> int:
     return int(struct.unpack(as_int, struct.pack(as_float, value))[0])
 
 
-def number(of_bits: int, dtype: DType) -> float:
-    """The float that has these bits: the inverse of `bits`."""
-    as_float, as_int = _FLOATS[dtype.name]
-    return float(struct.unpack(as_float, struct.pack(as_int, of_bits))[0])
-
-
 # --- kernels ----------------------------------------------------------------------------------------
 
 
@@ -394,4 +388,4 @@ def _general(of: Launches, words: Mapping[int, int]) -> Launches:
     return with_words(of, integer, integer)
 
 
-__all__ = ["CodeSharing", "General", "Skeleton", "bits", "number", "skeleton", "with_words"]
+__all__ = ["CodeSharing", "General", "Skeleton", "bits", "skeleton", "with_words"]

@@ -49,11 +49,11 @@ Range = tuple[int, int]
 #: combine it at the end. Measured as processor time of float64, 5.2 to 6.1; as time (`make calibrate`), 2.2
 #: to 4.5.
 COPY = 5.0
-#: ... of an iteration: its key, its place in the order, and reading it from there. Measured so: 53 to 102, and
-#: 33 to 66.
+#: ... of an iteration: its key, its place in the order, and reading it from there. Measured so: 53 to 102,
+#: and 33 to 66.
 SORT = 60.0
-#: ... of a write that is atomic. Measured so, where threads rarely meet at an entry: 2.1 to 4.6, and 17 to 34,
-#: by which the choice loses 1.5 at most.
+#: ... of a write that is atomic. Measured so, where threads rarely meet at an entry: 2.1 to 4.6, and 17 to
+#: 34, by which the choice loses 1.5 at most.
 ATOMIC = 6.0
 
 ORDER, COUNT = "order.", "iterations."

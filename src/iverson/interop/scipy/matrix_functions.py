@@ -313,20 +313,37 @@ def solve_continuous_are(
     >>> solve_continuous_are(one, one, one, one).round(decimals=6)
     iverson.Tensor([[2.414214]])
     """
-    xs = [None if x is None else iv.asarray(x) for x in (a, b, q, r, e, s)]
+
+    def parts(x: Tensor, E: Tensor | None, A: Tensor, B: Tensor, R: Tensor) -> tuple[Any, ...]:
+        left, right = (x, x) if E is None else (_adjoint(E) @ x, x @ E)
+        return left @ A + _adjoint(A) @ right, left @ B, _adjoint(B) @ right, R
+
+    return _riccati("solve_continuous_are", (a, b, q, r, e, s), balanced, parts)
+
+
+def _riccati(
+    name: str,
+    operands: tuple[ArrayLike | None, ...],
+    balanced: bool,
+    parts: Callable[..., tuple[Any, ...]],
+) -> Tensor:
+    """The solution x of an equation: linear - (gain + s) weight^-1 (other + s^H) + q = 0.
+
+    name : of SciPy's function. operands : a, b, q, r, e, s. parts : gives the linear part, the gain, the
+    other factor and the weight, from x, e, a, b and r.
+    """
+    xs = [None if x is None else iv.asarray(x) for x in operands]
     numbers = [None if x is None else np.array(x.detach()) for x in xs]
-    numbers_of_solution = theirs("linalg.solve_continuous_are")(*numbers, balanced=balanced)
-    A, B, Q, R = (iv.asarray(x) for x in (a, b, q, r))
+    A, B, Q, R = (iv.asarray(x) for x in xs[:4] if x is not None)
     E, S = xs[4:]
 
     def condition(x: Setting) -> Any:
-        first_part, right = (x, x) if E is None else (_adjoint(E) @ x, x @ E)
-        gain, other = first_part @ B, _adjoint(B) @ right
+        linear, gain, other, weight = parts(x, E, A, B, R)
         if S is not None:
             gain, other = gain + S, other + _adjoint(S)
-        return first_part @ A + _adjoint(A) @ right - gain @ solve(R, other) + Q
+        return linear - gain @ solve(weight, other) + Q
 
-    return solution(condition, numbers_of_solution)
+    return solution(condition, theirs(f"linalg.{name}")(*numbers, balanced=balanced))
 
 
 def solve_discrete_are(
@@ -346,20 +363,14 @@ def solve_discrete_are(
     >>> solve_discrete_are(one, one, one, one).round(decimals=6)
     iverson.Tensor([[1.618034]])
     """
-    xs = [None if x is None else iv.asarray(x) for x in (a, b, q, r, e, s)]
-    numbers = [None if x is None else np.array(x.detach()) for x in xs]
-    numbers_of_solution = theirs("linalg.solve_discrete_are")(*numbers, balanced=balanced)
-    A, B, Q, R = (iv.asarray(x) for x in (a, b, q, r))
-    E, S = xs[4:]
 
-    def condition(x: Setting) -> Any:
-        gain, other = _adjoint(A) @ x @ B, _adjoint(B) @ x @ A
-        if S is not None:
-            gain, other = gain + S, other + _adjoint(S)
+    def parts(x: Tensor, E: Tensor | None, A: Tensor, B: Tensor, R: Tensor) -> tuple[Any, ...]:
         inside = x if E is None else _adjoint(E) @ x @ E
-        return _adjoint(A) @ x @ A - inside - gain @ solve(R + _adjoint(B) @ x @ B, other) + Q
+        right = x @ A
+        linear = _adjoint(A) @ right - inside
+        return linear, _adjoint(A) @ x @ B, _adjoint(B) @ right, R + _adjoint(B) @ x @ B
 
-    return solution(condition, numbers_of_solution)
+    return _riccati("solve_discrete_are", (a, b, q, r, e, s), balanced, parts)
 
 
 __all__ = [
