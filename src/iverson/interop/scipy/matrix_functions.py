@@ -314,9 +314,9 @@ def solve_continuous_are(
     iverson.Tensor([[2.414214]])
     """
 
-    def parts(x: Tensor, E: Tensor | None, A: Tensor, B: Tensor, R: Tensor) -> tuple[Any, ...]:
-        left, right = (x, x) if E is None else (_adjoint(E) @ x, x @ E)
-        return left @ A + _adjoint(A) @ right, left @ B, _adjoint(B) @ right, R
+    def parts(x: Tensor, E: Tensor | None, A: Tensor, B: Tensor, R: Tensor) -> tuple[Tensor, ...]:
+        first, right = (x, x) if E is None else (_adjoint(E) @ x, x @ E)
+        return first @ A + _adjoint(A) @ right, first @ B, _adjoint(B) @ right, R
 
     return _riccati("solve_continuous_are", (a, b, q, r, e, s), balanced, parts)
 
@@ -325,7 +325,7 @@ def _riccati(
     name: str,
     operands: tuple[ArrayLike | None, ...],
     balanced: bool,
-    parts: Callable[..., tuple[Any, ...]],
+    parts: Callable[..., tuple[Tensor, ...]],
 ) -> Tensor:
     """The solution x of an equation: linear - (gain + s) weight^-1 (other + s^H) + q = 0.
 
@@ -364,7 +364,7 @@ def solve_discrete_are(
     iverson.Tensor([[1.618034]])
     """
 
-    def parts(x: Tensor, E: Tensor | None, A: Tensor, B: Tensor, R: Tensor) -> tuple[Any, ...]:
+    def parts(x: Tensor, E: Tensor | None, A: Tensor, B: Tensor, R: Tensor) -> tuple[Tensor, ...]:
         inside = x if E is None else _adjoint(E) @ x @ E
         right = x @ A
         linear = _adjoint(A) @ right - inside
