@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from torch.utils import _pytree
 
 import iverson as iv
-from iverson.interop.torch import wrap
-from tests.interop.torch_transforms import CALLS, REFUSED, operands, scalar, vector
 
 pytestmark = [
     pytest.mark.peers,
@@ -16,6 +12,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec."),
     pytest.mark.filterwarnings("ignore:Casting complex values to real"),  # torch's own functions do
 ]
+
+torch = pytest.importorskip("torch")
+
+from torch.utils import _pytree  # noqa: E402
+
+from iverson.interop.torch import wrap  # noqa: E402
+from tests.interop.torch_transforms import CALLS, REFUSED, operands, scalar, vector  # noqa: E402
 
 
 @pytest.mark.parametrize(

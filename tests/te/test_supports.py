@@ -455,6 +455,23 @@ def test_steps_visit_the_nonzero_terms(data: Any, seed: int) -> None:
         np.testing.assert_allclose(pulled, (feed["H"] * along).sum(), rtol=1e-11, atol=1e-13)
 
 
+def test_single_entries_of_a_step() -> None:
+    """Statements of one entry, in branches of a condition on the step: each has its own accumulator."""
+    T = n = 2
+    x, W, k = te.placeholder((T, n), name="x"), te.placeholder((n, n), name="W"), te.reduce_axis(n, "k")
+
+    def step(s: Any) -> te.Compute:
+        def entry(t: Var, i: Var) -> Any:
+            return x[t, i] + te.sum(te.bracket(i % 2 == 0) * W[i, k] * s[t - 1, k], k)
+
+        return te.compute((T, n), entry, "s")
+
+    s = te.scan((T, n), step, "s", init=0.5)
+    feed = {"x": np.array([[1.0, 2.0], [3.0, 4.0]]), "W": np.array([[5.0, 6.0], [7.0, 8.0]])}
+    for compiled in (False, True):
+        np.testing.assert_array_equal(values([s], feed, compiled)[0], [[6.5, 2.0], [47.5, 4.0]])
+
+
 def test_points_of_a_band_in_a_step() -> None:
     T, n = 20, 32
     x, W, k = te.placeholder((n,), name="x"), te.placeholder((n, n), name="W"), te.reduce_axis(n, "k")

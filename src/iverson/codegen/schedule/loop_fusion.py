@@ -15,7 +15,7 @@ that nobody else reads them drops the stores (`without`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from iverson.codegen.nests.nodes import (
@@ -85,7 +85,8 @@ def joined(first: Stmt, second: Stmt) -> Stmt | None:
     shapes = shapes_in(first)
     if any(shapes.get(name, shape) != shape for name, shape in shapes_in(second).items()):
         return None  # one of them has seen axes as one (`axis_collapsing`), the other has not
-    phase = _merged(first, apart(second, set(bound(first))), guards=not intermediates)
+    (second,) = apart((second,), set(bound(first)))
+    phase = _merged(first, second, guards=not intermediates)
     if (
         phase is None
         or not _in_step(phase)
@@ -296,15 +297,20 @@ def _pressure(phase: Stmt, copies: int = 1) -> int:
 # --- names -----------------------------------------------------------------------
 
 
-def apart(s: Stmt, taken: set[str]) -> Stmt:
-    """The statement with other names for its values and variables that have a name in ``taken``.
+def apart(body: Sequence[Stmt], taken: set[str]) -> tuple[Stmt, ...]:
+    """The statements, which follow each other, with other names for values and variables named in ``taken``.
 
-    Its names, and those of its loop variables, are added to ``taken``.
+    Their names, and those of their loop variables, are added to ``taken``.
     """
-    local_names = dict.fromkeys(x.name for x in statements((s,)) if isinstance(x, (Let, Declare)))
-    taken.update(x.var for x in statements((s,)) if isinstance(x, Loop))
-    names = {name: fresh(name, taken) for name in local_names}
-    return renamed(s, names) if any(name != new for name, new in names.items()) else s
+    names: dict[str, str] = {}
+    result = []
+    for s in body:
+        taken.update(x.var for x in statements((s,)) if isinstance(x, Loop))
+        local_names = dict.fromkeys(x.name for x in statements((s,)) if isinstance(x, (Let, Declare)))
+        names.update({name: fresh(name, taken) for name in local_names})
+        is_new = any(name != new for name, new in names.items())
+        result.append(renamed(s, names) if is_new else s)
+    return tuple(result)
 
 
 def fresh(name: str, taken: set[str]) -> str:

@@ -284,7 +284,7 @@ class _Rows:
         if self.extent is None or self.extent % size:
             end = Apply("minimum", (end, first.phase.upper), INT64)
         names_in_use = {name}
-        body = tuple([apart(p.over(name, end), names_in_use) for p in self.parts])
+        body = apart([p.over(name, end) for p in self.parts], names_in_use)
         return replace(first.phase, var=name, body=body, step=size)
 
     @property

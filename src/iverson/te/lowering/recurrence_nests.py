@@ -111,7 +111,7 @@ class _Steps:
                 nests = _nests(task)
             else:
                 nests = tuple(phases_of(variant, task, self.buffers, steps, around))
-            nests = tuple(x for nest in nests for x in _unwrapped(apart(nest, self.taken)))
+            nests = tuple(x for nest in apart(nests, self.taken) for x in _unwrapped(nest))
             for guard in reversed(guards):
                 condition = Translation(self.buffers, self.sizes, steps).expression(
                     self.rings.expression(guard)
