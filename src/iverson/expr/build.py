@@ -30,6 +30,7 @@ from iverson.expr.nodes import (
     same,
 )
 from iverson.expr.print import text
+from iverson.expr.symbolic_numbers import EscapedNumber, integer, lifted, real
 
 
 def as_expr(value: ExprLike, operation: str = "te") -> Expr:
@@ -46,7 +47,7 @@ def as_expr(value: ExprLike, operation: str = "te") -> Expr:
     if isinstance(value, np.generic):
         return Const(value.item(), dtypes.as_dtype(value.dtype, operation))
     if isinstance(value, (bool, int, float, complex)):
-        return Const(value, np.dtype(np.int64 if type(value) is int else type(value)), True)
+        return Const(value, np.dtype(np.int64 if value.__class__ is int else value.__class__), True)
     raise ArgumentTypeError(
         operation,
         got=f"{value!r} ({type(value).__name__})",
@@ -72,7 +73,13 @@ def promote(operands: Sequence[Expr]) -> DType:
 
 def const(value: Any, dtype: DType) -> Expr:
     """Constant of ``dtype``. Raises ArgumentError for a number that an integer dtype cannot hold."""
-    kinds: Mapping[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+    kinds: Mapping[str, Any] = {
+        "b": bool,
+        "i": integer,
+        "u": integer,
+        "f": real,
+        "c": lifted(complex),
+    }
     if dtype.kind in "iu" and not _fits(value, dtype):
         limits = np.iinfo(dtype)
         raise ArgumentError(
@@ -93,7 +100,7 @@ def _fits(value: float, dtype: DType) -> bool:
 
 def index(value: int) -> Expr:
     """Weak int64 constant of an integer, for use as an index."""
-    return Const(int(value), dtypes.int64, True)
+    return Const(integer(value), dtypes.int64, True)
 
 
 def cast(operand: Expr, dtype: DType) -> Expr:
@@ -122,8 +129,13 @@ def _value_as(number: Const, dtype: DType) -> Any:
         return bool(number.value)
     if number.weak and kinds.index(dtypes.kind_of(dtype)) >= kinds.index(number.dtype.kind):
         return number.value
+    return lifted(_value_of)(number.value, number.dtype, dtype)
+
+
+def _value_of(value: Any, of: DType, dtype: DType) -> Any:
+    """A number of dtype ``of``, converted to ``dtype``."""
     with np.errstate(all="ignore"):
-        return converted(np.asarray(number.value, number.dtype), dtype).item()
+        return converted(np.asarray(value, of), dtype).item()
 
 
 _KINDS = {"b": "bool", "i": "integers", "u": "unsigned integers", "f": "floats", "c": "complex numbers"}
@@ -288,13 +300,20 @@ def is_guarded(e: Expr) -> bool:
 
 
 def _fold(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> Expr | None:
-    operands = [np.asarray(a.value, a.dtype) for a in args if isinstance(a, Const)]
+    numbers = [x for a in args if isinstance(a, Const) for x in (a.value, a.dtype)]
+    try:
+        return Const(lifted(_folded)(name, dtype, *numbers), dtype, weak)
+    except (ValueError, TypeError, OverflowError) as error:
+        if isinstance(error, EscapedNumber):
+            raise
+        return None
+
+
+def _folded(name: str, dtype: DType, *numbers: Any) -> Any:
+    """The number that a function gives for numbers, each of which is followed by its dtype."""
+    operands = [np.asarray(x, d) for x, d in zip(numbers[::2], numbers[1::2], strict=True)]
     with np.errstate(all="ignore"):
-        try:
-            value = applied(name, operands, dtype)
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return Const(value.item(), dtype, weak)
+        return applied(name, operands, dtype).item()
 
 
 def applied(name: str, operands: Sequence[NDArray | Number], dtype: DType) -> Any:

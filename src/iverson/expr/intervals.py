@@ -7,12 +7,13 @@ variables, `codegen.nests.integer_bounds` the loops around a statement.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import inf, isinf
+from math import inf
 
 import numpy as np
 
 from iverson.expr.affine import Affine
 from iverson.expr.nodes import Apply, Const, DType, Expr, Select
+from iverson.expr.symbolic_numbers import is_infinite
 
 Bound = float  # an integer, or plus or minus infinity
 #: The smallest and the largest value; of something that has none, the first is the larger one.
@@ -55,7 +56,7 @@ def of_function(e: Expr, of_part: Callable[[Expr], Interval]) -> Interval:
         return (0, min(limits)) if limits else EVERYTHING
     if e.name == "multiply":
         bounds = [(x, y) for x in parts[0] for y in parts[1]]
-        ends = [] if any(isinf(x) or isinf(y) for x, y in bounds) else [x * y for x, y in bounds]
+        ends = [] if any(is_infinite(x) or is_infinite(y) for x, y in bounds) else [x * y for x, y in bounds]
         return (min(ends), max(ends)) if ends else EVERYTHING
     if e.name in ("floor_divide", "remainder"):
         (low, high), (d, d_high) = parts
@@ -64,12 +65,12 @@ def of_function(e: Expr, of_part: Callable[[Expr], Interval]) -> Interval:
         first, last = _quotient(low, d), _quotient(high, d)
         if e.name == "floor_divide":
             return first, last
-        return (low % d, high % d) if first == last and not isinf(first) else (0, d - 1)
+        return (low % d, high % d) if first == last and not is_infinite(first) else (0, d - 1)
     return EVERYTHING
 
 
 def _quotient(x: Bound, d: Bound) -> Bound:
-    return x if isinf(x) else x // d
+    return x if is_infinite(x) else x // d
 
 
 def of_dtype(dtype: DType) -> Interval:

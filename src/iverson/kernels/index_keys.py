@@ -32,7 +32,8 @@ def key_shape(key: Key, shape: Shape) -> Shape:
             result.append(1)
             continue
         if isinstance(item, slice):
-            result.append(len(range(*item.indices(shape[axis]))))
+            stop = -1 if item.stop is None else item.stop
+            result.append(max(0, -((item.start - stop) // item.step)))
         axis += 1
     return tuple(result)
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.tracked_guards import check_in_place
-from iverson.codegen.launches.integer_arguments import CodeSharing
 from iverson.core.aval import Aval
 from iverson.core.counting import work
 from iverson.core.counting.notes import Called
@@ -44,6 +43,7 @@ from iverson.core.trace_guards import guards_of
 from iverson.graph.calls.compiled_ops import Compiled
 from iverson.graph.ir.nodes import Graph
 from iverson.graph.ir.pattern_binding import bounds
+from iverson.graph.lowering.lowering_formulas import LoweringFormulas
 from iverson.graph.tracing.captured_state import aval_of
 from iverson.graph.tracing.donation import give_away
 from iverson.handles import Tensor, asarray, views
@@ -99,7 +99,7 @@ class _Entry:
         name: str,
         call: _Given,
         native: bool,
-        sharing: CodeSharing,
+        sharing: LoweringFormulas,
         symbols: Symbols = NO_SYMBOLS,
     ) -> None:
         guards = guards_of(function, (*call.leaves, *call.fixed.values()))
@@ -552,7 +552,7 @@ class Jitted(Generic[P, R]):
         self._static, self._donate = static, donate
         self._chosen = static.any or donate.any
         self._native = not interpret
-        self._sharing = CodeSharing(always=general)
+        self._sharing = LoweringFormulas(always=general)
         self._entries: dict[Any, _Entry] = {}
         #: The same by the structure, shapes and dtypes of arguments that are all strided tensors.
         self._plain: dict[Any, _Entry] = {}
@@ -629,7 +629,7 @@ class Jitted(Generic[P, R]):
         self._served.clear()
         self._any_count.clear()
         self._tries.clear()
-        self._sharing = CodeSharing(always=self._sharing.always)
+        self._sharing = LoweringFormulas(always=self._sharing.always)
 
     @property
     def cache_size(self) -> int:

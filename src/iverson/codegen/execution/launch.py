@@ -25,6 +25,7 @@ from iverson.codegen.runtime.array_headers import address
 from iverson.codegen.schedule import parallel_scatter
 from iverson.core.errors import ArgumentError
 from iverson.expr.affine import Affine
+from iverson.expr.symbolic_numbers import integer
 
 Array = np.ndarray[Any, Any]
 
@@ -263,4 +264,4 @@ def _constant_value(form: Affine, phase: Loop, sizes: Mapping[str, int]) -> int:
     low, high = integer_bounds.extremes(form, integer_bounds.Scope(), ranges)
     if not low == high < inf:
         raise ArgumentError("codegen", phase.var, got="bounds that depend on data", expected="sizes")
-    return int(high)
+    return integer(high)

@@ -19,7 +19,7 @@ from iverson.codegen.execution import object_code
 from iverson.codegen.execution.native_workers import TEAM
 from iverson.codegen.execution.routines import Failure, error_of
 from iverson.codegen.launches import program_emission
-from iverson.codegen.launches.integer_arguments import CodeSharing
+from iverson.codegen.launches.integer_arguments import CodeSharing, KnownCode, NoGeneralCode
 from iverson.codegen.launches.nodes import Launches
 from iverson.codegen.launches.print import launches_text
 from iverson.codegen.launches.program_launches import launches
@@ -353,7 +353,7 @@ def compile_program(
     *,
     target: Machine | None = None,
     table: blas_calls.Table | None = None,
-    sharing: CodeSharing | None = None,
+    sharing: CodeSharing | KnownCode | None = None,
 ) -> CompiledProgram:
     """Machine code for a program, from memory or disk where one of its structure was compiled before.
 
@@ -375,6 +375,8 @@ def compile_program(
         key, words, calls = sharing.code(plan.launches, plan.program.buffers, key_of)
         plan = replace(plan, launches=calls)
     library = _known(key)
+    if library is None and isinstance(sharing, KnownCode):
+        raise NoGeneralCode
     if library is None:
         code = object_code.to_object(program_emission.emit(plan.launches, plan.layout, target), target)
         kernel_cache.write(key, code)

@@ -57,6 +57,7 @@ from iverson.codegen.schedule.row_tiling import parts
 from iverson.core.protocols import DType
 from iverson.core.python import locks
 from iverson.expr.nodes import Apply, Const, Expr, is_number, postorder, same
+from iverson.expr.symbolic_numbers import lifted, plain
 
 #: The most general codes for launches of one text, and the last programs that others are compared with.
 MOST, LAST = 3, 4
@@ -72,7 +73,10 @@ def bits(value: float, dtype: DType) -> int:
     >>> hex(bits(1.0, np.dtype("float32")))
     '0x3f800000'
     """
-    as_float, as_int = _FLOATS[dtype.name]
+    return lifted(_bits)(value, *_FLOATS[dtype.name])
+
+
+def _bits(value: float, as_float: str, as_int: str) -> int:
     return int(struct.unpack(as_int, struct.pack(as_float, value))[0])
 
 
@@ -346,6 +350,12 @@ class CodeSharing:
                 self.keys.add(general.key)
             return general.key, general.arguments(values), launches
 
+    def general_of(self, name: str) -> tuple[General, ...]:
+        """The general codes for launches whose text has this key."""
+        with self._lock:
+            family = self._families.get(name)
+            return () if family is None else family.general
+
     def _words(self, family: _Family, form: Skeleton) -> Mapping[int, int] | None:
         """The words of the general code that a program runs; None if it runs code of its own.
 
@@ -376,6 +386,33 @@ class CodeSharing:
         return {k: group[0] for group in equal.values() for k in group}
 
 
+class NoGeneralCode(Exception):
+    """No general code fits launches with symbolic numbers."""
+
+
+class KnownCode:
+    """The general codes that a function has, for launches with symbolic numbers; none is made."""
+
+    def __init__(self, sharing: CodeSharing) -> None:
+        self._sharing = sharing
+
+    def code(
+        self, of: Launches, buffers: tuple[Buffer, ...], key_of: Callable[[str], str]
+    ) -> tuple[str, tuple[int, ...], Launches]:
+        """As of `CodeSharing`. Raises NoGeneralCode where no code fits.
+
+        That the numbers in the code are those of the launches becomes a path condition.
+        """
+        form = skeleton(of, buffers)
+        general = self._sharing.general_of(key_of(form.text))
+        plain_values = list(map(plain, form.values))
+        code = next((g for g in general if g.serves(plain_values)), None)
+        if code is None:
+            raise NoGeneralCode
+        assert code.serves(form.values)
+        return code.key, code.arguments(form.values), of
+
+
 def _general(of: Launches, words: Mapping[int, int]) -> Launches:
     """Launches with words at some positions; positions of one name are one word."""
     numbers = {first: n for n, first in enumerate(k for k, first in words.items() if k == first)}
@@ -388,4 +425,13 @@ def _general(of: Launches, words: Mapping[int, int]) -> Launches:
     return with_words(of, integer, integer)
 
 
-__all__ = ["CodeSharing", "General", "Skeleton", "bits", "skeleton", "with_words"]
+__all__ = [
+    "CodeSharing",
+    "General",
+    "KnownCode",
+    "NoGeneralCode",
+    "Skeleton",
+    "bits",
+    "skeleton",
+    "with_words",
+]

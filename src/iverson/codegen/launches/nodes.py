@@ -197,7 +197,7 @@ def with_integers(of: Launches, f: Substitution, kernels: Callable[[Phases], Pha
     """
     change = _Change(f, kernels)
     steps = change.block(of.steps)
-    return Launches(steps, {name: change.integer(n) for name, n in of.arena.items()})
+    return Launches(steps, {name: f(n) if isinstance(n, int) else n for name, n in of.arena.items()})
 
 
 class _Change:
@@ -205,7 +205,7 @@ class _Change:
         self.f, self.kernels = f, kernels
 
     def integer(self, n: Integer) -> Integer:
-        return self.f(n) if type(n) is int and abs(n) > 1 else n
+        return self.f(n) if isinstance(n, int) and abs(n) > 1 else n
 
     def integers(self, numbers: tuple[Integer, ...]) -> tuple[Integer, ...]:
         return tuple([self.integer(n) for n in numbers])
@@ -223,8 +223,8 @@ class _Change:
     def step(self, s: Step) -> Step:
         if isinstance(s, Phases):
             places = self.places(s.places)
-            totals = tuple([self.f(n) if type(n) is int else n for n in s.totals])
-            flags = tuple([self.f(x) if type(x) is int else x for x in s.by_team])
+            totals = tuple([self.f(n) if isinstance(n, int) else n for n in s.totals])
+            flags = tuple([self.f(x) if isinstance(x, int) else x for x in s.by_team])
             return self.kernels(replace(s, places=places, totals=totals, by_team=flags))
         if isinstance(s, Choice):
             return Choice(self.place(s.condition), self.block(s.then), self.block(s.other))

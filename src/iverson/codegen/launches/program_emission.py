@@ -55,9 +55,10 @@ from iverson.codegen.nests.print import nameless_text
 from iverson.codegen.programs import blas_calls
 from iverson.codegen.programs.nodes import Call, Nest, Product, Program, Stop
 from iverson.codegen.programs.nodes import walk as program_walk
-from iverson.codegen.programs.thread_sharing import is_shared_call, is_shared_out, sharing
+from iverson.codegen.programs.thread_sharing import is_shared_call, may_share, shared_flag, sharing
 from iverson.codegen.runtime.array_headers import data_offset, flags_offset, items_offset
 from iverson.codegen.runtime.target import Machine
+from iverson.expr.symbolic_numbers import lifted
 
 #: What Python calls (METH_FASTCALL), with the address of the arguments and two tuples: it gives what the
 #: program returns, or raises what the handler of a signal raised. ctypes takes half a microsecond for this.
@@ -115,8 +116,12 @@ class Layout:
     @property
     def shared_out(self) -> bool:
         """True if threads take part."""
-        phases = (p for kernel, _, _ in self.nests.values() for p in kernel.phases)
-        return self.shared_products or self.shared_calls or any(map(is_shared_out, phases))
+        phases = (p for kernel, _, _ in self.nests.values() for p in kernel.phases if may_share(p))
+        return bool(self.shared_products or self.shared_calls) or lifted(_any)(*map(shared_flag, phases))
+
+
+def _any(*flags: int) -> bool:
+    return any(flags)
 
 
 def layout(program: Program) -> Layout:

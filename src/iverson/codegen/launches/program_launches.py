@@ -25,7 +25,7 @@ from iverson.codegen.nests.print import nameless_text
 from iverson.codegen.programs import blas_calls, nodes
 from iverson.codegen.programs.buffer_allocation import Arena
 from iverson.codegen.programs.nodes import Number, Program, View, c_strides
-from iverson.codegen.programs.thread_sharing import is_shared_call, is_shared_out, may_share, sharing
+from iverson.codegen.programs.thread_sharing import is_shared_call, may_share, shared_flag, sharing
 
 #: Iterations of a loop from which it looks for signals.
 OFTEN = 16
@@ -74,7 +74,7 @@ class _Steps:
     def phases(self, s: nodes.Nest) -> Phases:
         kernel, plan, start = self.nests[nameless_text(s.kernel)]
         totals = tuple([iterations(phase, {}) for phase in kernel.phases])
-        is_shared = tuple([int(is_shared_out(p)) if may_share(p) else None for p in kernel.phases])
+        is_shared = tuple([shared_flag(p) if may_share(p) else None for p in kernel.phases])
         return Phases(kernel, plan, start, tuple(map(_place, s.views)), (), totals, is_shared)
 
 

@@ -15,6 +15,7 @@ from iverson.codegen.nests.nodes import INT64, Load, Local, Loop, Size, Var
 from iverson.expr.affine import LINEAR, Affine, keep_form, known_form, linear, make, single
 from iverson.expr.intervals import Bound, Interval, of_dtype, of_form, of_function
 from iverson.expr.nodes import Apply, Cast, Const, Expr
+from iverson.expr.symbolic_numbers import integer
 
 #: What is known at a call: intervals of sizes by name, and of index buffers' entries by ``"[name]"``.
 Ranges = Mapping[str, Interval]
@@ -66,7 +67,7 @@ def affine(e: Expr, scope: Scope) -> Affine:
 def _form(e: Expr, scope: Scope) -> Affine:
     """Affine form of an integer expression, as of `affine`, but always computed anew."""
     if isinstance(e, Const):
-        return Affine(int(e.value))
+        return Affine(integer(e.value))
     if isinstance(e, Local) and e.name in scope.lets:
         return affine(scope.lets[e.name], scope)
     if isinstance(e, Cast) and e.dtype == INT64 and e.operand.dtype.kind in "iu":
@@ -159,7 +160,7 @@ def _without_quotients(form: Affine, scope: Scope) -> Affine:
     for e, c in form.terms:
         if not (isinstance(e, Apply) and e.name == "floor_divide" and isinstance(e.args[1], Const)):
             continue
-        d = int(e.args[1].value)
+        d = integer(e.args[1].value)
         if d <= 0 or c % d:
             continue
         multiple = affine(e.args[0], scope) - single(Apply("remainder", e.args, INT64))
@@ -208,7 +209,7 @@ def without_division(e: Expr) -> Expr:
         return e
     if not isinstance(e.args[1], Const):
         return e
-    d, form = int(e.args[1].value), affine(e.args[0], Scope())
+    d, form = integer(e.args[1].value), affine(e.args[0], Scope())
     if d <= 0 or any(c % d for _, c in form.terms):
         return e
     if e.name == "remainder":

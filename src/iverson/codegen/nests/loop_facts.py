@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import isinf
-
 from iverson.codegen.nests.integer_bounds import Scope, affine, extremes
 from iverson.codegen.nests.nodes import (
     Declare,
@@ -22,6 +20,7 @@ from iverson.codegen.nests.nodes import (
 from iverson.core import dtypes
 from iverson.expr.affine import Affine
 from iverson.expr.nodes import Apply, Const, DType, Expr, subexpressions
+from iverson.expr.symbolic_numbers import integer, is_infinite
 
 #: A loop that runs at most this often is not worth lanes.
 SHORT = 4
@@ -43,7 +42,7 @@ def sides(e: Expr, how: str, scope: Scope) -> list[Affine]:
     if isinstance(e, Apply) and e.name == how:
         return [f for a in e.args for f in sides(a, how, scope)]
     if isinstance(e, Apply) and e.name == "add" and isinstance(e.args[1], Const):
-        return [f.shift(int(e.args[1].value)) for f in sides(e.args[0], how, scope)]
+        return [f.shift(integer(e.args[1].value)) for f in sides(e.args[0], how, scope)]
     return [affine(e, scope)]
 
 
@@ -51,7 +50,7 @@ def most_iterations(s: Loop, around: Scope) -> float:
     """Largest number of iterations of a loop inside others; infinite if it is not known."""
     lows, highs = sides(s.lower, "maximum", around), sides(s.upper, "minimum", around)
     extent = min(extremes(h - low, around, {})[1] for h in highs for low in lows)
-    return extent if isinf(extent) else max(0, -(-extent // s.step))
+    return extent if is_infinite(extent) else max(0, -(-extent // s.step))
 
 
 def is_short(s: Loop, around: Scope) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import isinf, prod
+from math import prod
 
 from iverson.codegen.nests import loop_facts
 from iverson.codegen.nests.integer_bounds import Ranges, Scope, affine, extremes
@@ -28,6 +28,7 @@ from iverson.codegen.nests.nodes import (
 from iverson.codegen.nests.task import motion
 from iverson.expr.function_facts import FEW, LIGHT
 from iverson.expr.nodes import Apply, Expr, subexpressions
+from iverson.expr.symbolic_numbers import is_infinite
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def trips(phase: Stmt, sizes: Mapping[str, int], weight: Callable[[Stmt], float]
 def _extent(s: Loop, scope: Scope, ranges: Ranges) -> float:
     length = affine(s.upper, scope) - affine(s.lower, scope)
     low, high = extremes(length, scope, ranges)
-    extent = 16.0 if isinf(high) else ((0 if isinf(low) else low) + high) / 2
+    extent = 16.0 if is_infinite(high) else ((0 if is_infinite(low) else low) + high) / 2
     return max(extent, 0.0) / s.step
 
 

@@ -12,8 +12,9 @@ left there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import getitem
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from iverson.codegen.programs.nodes import (
     writes,
 )
 from iverson.codegen.programs.product_accumulation import accumulated
+from iverson.expr.symbolic_numbers import lifted
 
 #: Bytes: a line of the cache, and the widest vector.
 ALIGN = 64
@@ -53,12 +55,20 @@ def arena(program: Program) -> Arena:
     """Places for the temps: the largest first, each at the lowest place that is free while it lives."""
     lives = lifetimes(program)
     temps = [b for b in program.of("temp") if b.name in lives]
-    memory = _Taken(len(temps))
-    places: dict[str, int] = {}
-    for b in sorted(temps, key=lambda b: (-size(b) * b.dtype.itemsize, lives[b.name].first)):
-        room = max(-(-size(b) * b.dtype.itemsize // ALIGN), 1) * ALIGN
-        places[b.name] = memory.take(lives[b.name], room)
-    return Arena(places, memory.bytes)
+    spans = tuple([(lives[b.name].first, lives[b.name].last) for b in temps])
+    plan = lifted(_allocated)(spans, *(size(b) * b.dtype.itemsize for b in temps))
+    item: Callable[[Sequence[int], int], int] = lifted(getitem)
+    return Arena({b.name: item(plan, k) for k, b in enumerate(temps)}, item(plan, len(temps)))
+
+
+def _allocated(spans: Sequence[tuple[int, int]], *sizes: int) -> tuple[int, ...]:
+    """The place of each buffer, and the bytes of all; spans : its first and last step."""
+    memory = _Taken(len(spans))
+    places = [0] * len(spans)
+    for k in sorted(range(len(spans)), key=lambda k: (-sizes[k], spans[k][0])):
+        room = max(-(-sizes[k] // ALIGN), 1) * ALIGN
+        places[k] = memory.take(*spans[k], room)
+    return (*places, memory.bytes)
 
 
 class _Taken:
@@ -71,17 +81,17 @@ class _Taken:
         self.rows = np.empty((4, count), np.int64)
         self.count = self.bytes = 0
 
-    def take(self, life: Life, room: int) -> int:
-        """Take the lowest place with this much room that is free during a life."""
+    def take(self, first: int, last: int, room: int) -> int:
+        """Take the lowest place with this much room that is free from the first step to the last."""
         n = self.count
-        first, last, start, end = self.rows[:, :n]
-        meets = (first <= life.last) & (last >= life.first)
+        begins, ends, start, end = self.rows[:, :n]
+        meets = (begins <= last) & (ends >= first)
         free = np.maximum.accumulate(np.concatenate(([0], end[meets])))
         fits = np.flatnonzero(free[:-1] + room <= start[meets])
         place = int(free[fits[0]] if fits.size else free[-1])
         at = int(np.searchsorted(start, place))
         self.rows[:, at + 1 : n + 1] = self.rows[:, at:n].copy()
-        self.rows[:, at] = life.first, life.last, place, place + room
+        self.rows[:, at] = first, last, place, place + room
         self.count, self.bytes = n + 1, max(self.bytes, place + room)
         return place
 

@@ -49,6 +49,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -114,16 +115,45 @@ class View:
         """The entries in another shape, in the same order; None where strides can not say it."""
         if self.contiguous:
             return replace(self, shape=shape, strides=c_strides(shape))
-        array = np.lib.stride_tricks.as_strided(np.empty(0, np.int8), self.shape, self.strides)
-        try:
-            strides = array.reshape(shape, copy=False).strides
-        except ValueError:
-            return None
-        return replace(self, shape=shape, strides=strides)
+        strides = reshaped_strides(self.shape, self.strides, shape)
+        return None if strides is None else replace(self, shape=shape, strides=strides)
 
     def moved(self, var: str, by: int) -> View:
         """The view whose offset moves with a loop's variable too."""
         return View(self.buffer, self.shape, self.strides, self.offset, (*self.moves, (var, by)))
+
+
+def reshaped_strides(
+    shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Strides that see entries in another shape, in the same order; None if there are none.
+
+    Axes of both shapes are matched in groups of as many entries. The axes of a group must lie evenly.
+
+    >>> reshaped_strides((4, 6), (6, 1), (2, 2, 6)), reshaped_strides((4, 6), (1, 4), (24,))
+    ((12, 6, 1), None)
+    """
+    old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    axes = [k for k, n in enumerate(new) if n != 1]
+    steps = [1] * len(new)
+    while old and axes:
+        group, inner = [old.pop(0)], [axes.pop(0)]
+        room, count = group[0][0], new[inner[0]]
+        while count != room:
+            if not (axes if count < room else old):
+                return None
+            if count < room:
+                inner.append(axes.pop(0))
+                count = count * new[inner[-1]]
+            else:
+                group.append(old.pop(0))
+                room = room * group[-1][0]
+        if any(s != n * step for (_, s), (n, step) in pairwise(group)):
+            return None
+        step = group[-1][1]
+        for k in reversed(inner):
+            steps[k], step = step, step * new[k]
+    return tuple(steps)
 
 
 def _is_beside(a: View, b: View) -> bool:

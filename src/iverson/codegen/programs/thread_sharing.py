@@ -10,6 +10,7 @@ from iverson.codegen.nests.nodes import Loop, Stmt
 from iverson.codegen.nests.phase_cost import cost, is_worth_threads
 from iverson.codegen.programs.nodes import Call, Product
 from iverson.codegen.schedule.parallel_scatter import shared
+from iverson.expr.symbolic_numbers import lifted
 
 #: Multiply-adds from which a product is shared out: some 20 microseconds of a processor. Measured against
 #: OpenBLAS's own threads (`make calibrate`, two threads at 2.5 GHz): not faster up to 1.7e7.
@@ -27,7 +28,17 @@ def may_share(phase: Stmt) -> bool:
 
 def is_shared_out(phase: Stmt) -> bool:
     """True if threads share a phase: they may, and it is long."""
-    return may_share(phase) and iterations(phase, {}) > 1 and is_worth_threads(phase, cost(phase, {}))
+    return may_share(phase) and bool(shared_flag(phase))
+
+
+def shared_flag(phase: Stmt) -> int:
+    """1 if it is worth it that threads share a phase which they may share, else 0.
+
+    It is a number: of symbolic sizes it is a formula, and decides nothing.
+    """
+    is_long = lifted(lambda count, nanoseconds: int(count > 1 and is_worth_threads(phase, nanoseconds)))
+    flag: int = is_long(iterations(phase, {}), cost(phase, {}))
+    return flag
 
 
 def sharing(s: Product) -> str:
@@ -49,4 +60,4 @@ def is_shared_call(s: Call) -> bool:
     return is_elementwise and prod(s.batch) >= WORTH_CALLS and all(v.contiguous for v in s.views)
 
 
-__all__ = ["is_shared_call", "is_shared_out", "may_share", "sharing"]
+__all__ = ["is_shared_call", "is_shared_out", "may_share", "shared_flag", "sharing"]

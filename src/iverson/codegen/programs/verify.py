@@ -27,6 +27,7 @@ from iverson.codegen.programs.nodes import (
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
 from iverson.expr.nodes import DType
+from iverson.expr.symbolic_numbers import plain
 
 
 @dataclass
@@ -68,7 +69,7 @@ class _Verifier:
             self.require(dtypes.is_compiled(b.dtype), b.name, b.dtype.name, "a number's dtype")
             constant = len(extents(b)) == len(b.shape) and b.strides is None
             self.require(constant, b.name, f"shape {b.shape}", "constant extents in C order")
-        expected = {b.name: (extents(b), b.dtype) for b in self.program.of("const")}
+        expected = {b.name: (tuple(map(plain, extents(b))), b.dtype) for b in self.program.of("const")}
         actual = {name: (a.shape, a.dtype) for name, a in self.program.constants.items()}
         self.require(expected == actual, "constants", str(actual), str(expected))
 

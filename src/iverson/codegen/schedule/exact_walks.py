@@ -51,6 +51,7 @@ from iverson.codegen.schedule.operand_packing import packed
 from iverson.expr.affine import Affine, make, single
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
+from iverson.expr.symbolic_numbers import integer
 
 #: Iterations in a block that lanes share.
 BLOCK = 64
@@ -340,7 +341,7 @@ def _reads_cost(task: Task, name: str) -> float:
     spans = 1
     for loop in _loops_of(task.walk, name):
         low, high = loop_extremes(loop, scope)
-        spans *= int(max(1, min(high - low, 64)))
+        spans *= integer(max(1, min(high - low, 64)))
     return idle * spans * sum(MOTION_COST[motion(x, name, task.lets)] for x in task.loads)
 
 
@@ -356,7 +357,7 @@ def _bounds_of(walk: tuple[Stmt, ...] | None) -> list[Expr]:
 def _divisors(e: Expr, name: str) -> set[int]:
     """The divisors of quotients and remainders of an expression in which a name stands."""
     return {
-        int(x.args[1].value)
+        integer(x.args[1].value)
         for x in subexpressions(e)
         if isinstance(x, Apply)
         and x.name in ("floor_divide", "remainder")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import inf, isinf, prod
+from math import inf, prod
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from iverson.codegen.nests.task import MOTION_COST, Axis, Task, motion, no_posit
 from iverson.codegen.runtime.thread_pool import available
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, subexpressions
+from iverson.expr.symbolic_numbers import is_infinite
 
 #: Lanes assumed when axes are weighed; the real width is the emitter's.
 LANES = 16
@@ -153,7 +154,7 @@ class Choice:
         else:
             total += 1.5  # lanes must be combined at the end
         extent = self.walked.get(a, inf if a.extent is None else a.extent)
-        lane_share = 1.0 if isinf(extent) else extent / (-(-extent // LANES) * LANES or 1)
+        lane_share = 1.0 if is_infinite(extent) else extent / (-(-extent // LANES) * LANES or 1)
         return total / max(lane_share, 1e-3)
 
     def _walked(self) -> dict[Axis, float]:

@@ -20,7 +20,7 @@ from iverson.autograd.joint_ops import JointOp
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import Node
 from iverson.autograd.stored_entries import spread
-from iverson.codegen.launches.integer_arguments import MOST, CodeSharing
+from iverson.codegen.launches.integer_arguments import MOST
 from iverson.core.aval import Aval
 from iverson.core.counting import checks, work
 from iverson.core.dispatch import (
@@ -50,6 +50,7 @@ from iverson.graph.ir.operations import is_absent
 from iverson.graph.ir.pattern_binding import binding_of, bounds, inputs_on_symbols
 from iverson.graph.ir.print import numbers
 from iverson.graph.lowering.graph_lowering import NOTHING_DONATED, Lowered, Native
+from iverson.graph.lowering.lowering_formulas import LoweringFormulas
 from iverson.graph.lowering.padding import on_binding
 from iverson.graph.passes import simplified
 from iverson.graph.passes.common_subexpressions import common
@@ -106,7 +107,7 @@ class Compiled:
         *,
         native: bool = True,
         donated: Mapping[int, int] = NOTHING_DONATED,
-        sharing: CodeSharing | None = None,
+        sharing: LoweringFormulas | None = None,
     ) -> None:
         self.graph = graph
         self.name = name

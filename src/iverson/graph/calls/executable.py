@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iverson.codegen.launches.integer_arguments import CodeSharing
 from iverson.core.protocols import LayoutValue
 from iverson.core.python.cached import cached_property
 from iverson.graph.calls.cotangent_flags import OnFlags, on_flags
 from iverson.graph.ir.dead_code import dead_code
 from iverson.graph.ir.nodes import Graph, Undefined
 from iverson.graph.lowering.graph_lowering import NO_SYMBOLS, NOTHING_DONATED, Library, Lowered, Native, lower
+from iverson.graph.lowering.lowering_formulas import LoweringFormulas
 from iverson.graph.passes import simplified
 from iverson.graph.passes.common_subexpressions import common
 from iverson.graph.passes.support_and_demand import entries, is_made, is_of_stored
@@ -77,7 +77,7 @@ Executable = Lowered | OnEntries | OnDefined
 
 
 def executable(
-    graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED, sharing: CodeSharing | None = None
+    graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED, sharing: LoweringFormulas | None = None
 ) -> Executable:
     """The executable of a simplified graph.
 
@@ -89,7 +89,9 @@ def executable(
     return OnDefined(flagged, _on_entries(flagged.core, NOTHING_DONATED, sharing))
 
 
-def _on_entries(graph: Graph, donated: Mapping[int, int], sharing: CodeSharing | None) -> Lowered | OnEntries:
+def _on_entries(
+    graph: Graph, donated: Mapping[int, int], sharing: LoweringFormulas | None
+) -> Lowered | OnEntries:
     how = on_patterns(graph)
     if how is None:
         return lower(graph, donated, sharing)

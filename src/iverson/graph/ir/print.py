@@ -130,7 +130,7 @@ class Printer:
             return "..."
         if isinstance(x, np.dtype):
             return f"dtype('{x}')"
-        return repr(x) if type(x) in _WRITTEN else self._reference(x)
+        return repr(x) if x.__class__ in _WRITTEN else self._reference(x)
 
     def _reference(self, x: Any) -> str:
         if id(x) not in self.places:

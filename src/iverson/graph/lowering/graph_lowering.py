@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -30,7 +31,7 @@ import numpy as np
 
 from iverson.codegen.launches import CompiledProgram, compile_program
 from iverson.codegen.launches.compiled_program import Calling, Planned, compiled_before
-from iverson.codegen.launches.integer_arguments import CodeSharing
+from iverson.codegen.launches.integer_arguments import CodeSharing, KnownCode
 from iverson.core.counting import work
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.errors import (
@@ -43,10 +44,12 @@ from iverson.core.errors import (
 from iverson.core.protocols import LayoutValue, NDArray, Params
 from iverson.core.python.cached import cached_property
 from iverson.core.table import TABLE
+from iverson.expr.symbolic_numbers import EscapedNumber
 from iverson.graph.ir.entry_ops import STORED_OPS, stored_on, stored_work
 from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Value
 from iverson.graph.ir.pattern_binding import inputs_on_symbols, named, symbol_of, unknown
 from iverson.graph.lowering import disk_cache
+from iverson.graph.lowering.lowering_formulas import LoweringFormulas
 from iverson.graph.lowering.padding import on_binding, padded, trimmed
 from iverson.graph.lowering.program_segments import Segment, arrays_of
 from iverson.graph.native.buffers import COUNTER, Times
@@ -355,7 +358,7 @@ def _handle(value: LayoutValue | Handle) -> Any:
 
 
 def lower(
-    graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED, sharing: CodeSharing | None = None
+    graph: Graph, donated: Mapping[int, int] = NOTHING_DONATED, sharing: LoweringFormulas | None = None
 ) -> Lowered:
     """Compile a graph, from memory or disk where one of the same text was compiled before.
 
@@ -364,8 +367,11 @@ def lower(
     sharing : codes that graphs of other sizes and numbers share.
     """
     key = disk_cache.key_of(graph, donated, sharing is not None and sharing.always)
-    graph = gradients_together(in_order_of_reads(graph))
+    original, graph = graph, gradients_together(in_order_of_reads(graph))
     steps = None if key is None else _kept(graph, donated, disk_cache.read(key))
+    if steps is None and sharing is not None:
+        facts = sharing.facts(original, tuple(donated.items()), partial(_facts_of, donated=donated))
+        steps = _kept(graph, donated, facts)
     if steps is None:
         steps = _steps(graph, donated, sharing)
         if key is not None and (facts := _facts(graph, steps)) is not None:
@@ -377,6 +383,15 @@ def lower(
             getattr(step.equation.op, "prepare", _nothing)(step.equation.params)
     over = {s.inputs[k] for s in steps if isinstance(s, Native) for _, k in s.reused}
     return Lowered(graph, steps, tuple(k for k, v in enumerate(graph.inputs) if v in over))
+
+
+def _facts_of(graph: Graph, sharing: KnownCode, donated: Mapping[int, int]) -> list[Any]:
+    """Facts of a graph with symbolic numbers. Raises EscapedNumber where lowering makes large arrays."""
+    graph = gradients_together(in_order_of_reads(graph))
+    facts = _facts(graph, _steps(graph, donated, sharing))
+    if facts is None:
+        raise EscapedNumber("an array of the graph's sizes is made")
+    return facts
 
 
 def _facts(graph: Graph, steps: tuple[Native | Library, ...]) -> list[Any] | None:
@@ -449,7 +464,7 @@ class _Again:
 
 
 def _steps(
-    graph: Graph, donated: Mapping[int, int], sharing: CodeSharing | None = None
+    graph: Graph, donated: Mapping[int, int], sharing: CodeSharing | KnownCode | None = None
 ) -> tuple[Native | Library, ...]:
     """The steps of a graph: segments as few as the order of the values allows."""
     constants = arrays_of(graph)
@@ -488,7 +503,7 @@ def _steps(
     return tuple(steps)
 
 
-def _native(segment: Segment, sharing: CodeSharing | None) -> Native:
+def _native(segment: Segment, sharing: CodeSharing | KnownCode | None) -> Native:
     """Compile a segment to a native step."""
     compiled = compile_program(segment.program(), sharing=sharing)
     of_graph = {id(x): v for v, x in reversed(list(segment.constants.items()))}

@@ -288,7 +288,7 @@ class Segment:
         """View of a constant; None for one in a layout that is not for programs, and for other values."""
         array = self.constants.get(v)
         if is_strided(array):
-            return self.memory.hold(array)
+            return self.memory.hold(array, v.shape)
         return self.memory.zeros(v.dtype, v.shape) if type(array) is Zero else None
 
     def given(self, v: Value) -> View:

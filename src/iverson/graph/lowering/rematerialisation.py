@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
+from iverson.expr.symbolic_numbers import integer
 from iverson.graph.ir.nodes import Equation, Value, values_of
 from iverson.graph.ir.regions import rewritten, substituted
 
@@ -74,7 +75,7 @@ def recompute(
 
 def size(v: Value) -> int:
     """The bytes of a value."""
-    return int(prod(v.shape) * v.dtype.itemsize)
+    return integer(prod(v.shape) * v.dtype.itemsize)
 
 
 class _Index:

@@ -66,11 +66,15 @@ class Memory:
         self._loops += 1
         return f"t{self._loops}"
 
-    def hold(self, array: Array) -> View:
-        """View of an array that the program holds."""
+    def hold(self, array: Array, shape: tuple[int, ...] | None = None) -> View:
+        """View of an array that the program holds.
+
+        shape : that of the array, which may be in symbolic numbers.
+        """
         view = self._kept.get(id(array))
         if view is None:
-            view = self._kept[id(array)] = whole(self.buffer("const", array.dtype, array.shape))
+            shape = array.shape if shape is None else shape
+            view = self._kept[id(array)] = whole(self.buffer("const", array.dtype, shape))
             self.held[view.buffer.name] = array
         return view
 

@@ -34,7 +34,7 @@ from iverson.layouts.pattern_symbols import PatternSymbol
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import Examples, batch_params, leading, next_axis, padded
 from iverson.ops.rules.entry_maps import Copied, Moved
-from iverson.ops.rules.notation import Index, Indexed, Language, lazy_te, moved, stretched_index
+from iverson.ops.rules.notation import Index, Indexed, Language, Moves, lazy_te, stretched_index
 
 if TYPE_CHECKING:
     from iverson.te import Expr
@@ -82,7 +82,7 @@ define(
         vjp=(_index_basic_vjp,),
         linear_in=LINEAR,
         entry_map=Moved(region_images.read),
-        te=moved(
+        te=Moves(
             lambda shape, *, key: index_keys.key_shape(key, shape), lambda shape, i, *, key: _read_at(i, key)
         ),
         samples=lambda s: [

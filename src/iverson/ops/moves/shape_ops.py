@@ -34,8 +34,7 @@ from iverson.ops.numbers.reduction_ops import is_stored
 from iverson.ops.rules import loops
 from iverson.ops.rules.batching import leading, next_axis, padded
 from iverson.ops.rules.entry_maps import ELEMENTWISE, SAME, Copied, Entrywise, Moved, moved, union_of_symbols
-from iverson.ops.rules.notation import Indexed, Language, lazy_te, stretched_index
-from iverson.ops.rules.notation import moved as moved_in_notation
+from iverson.ops.rules.notation import Indexed, Language, Moves, lazy_te, stretched_index
 
 if TYPE_CHECKING:
     from iverson.te import Expr
@@ -202,7 +201,7 @@ define(
         linear_in=LINEAR,
         entry_map=Permuted(region_images.permuted),
         vjp_at=_permute_factors,
-        te=moved_in_notation(
+        te=Moves(
             lambda shape, *, axes: tuple(shape[k] for k in axes),
             lambda shape, i, *, axes: tuple(i[axes.index(k)] for k in range(len(shape))),
         ),
@@ -239,7 +238,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, axis: F.squeeze(g, axis=axis),),
         linear_in=LINEAR,
         entry_map=Reshaped(region_images.expanded),
-        te=moved_in_notation(
+        te=Moves(
             lambda shape, *, axis: _expanded(shape, axis),
             lambda shape, i, *, axis: tuple(n for k, n in enumerate(i) if k not in axis),
         ),
@@ -264,7 +263,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, axis: F.expand_dims(g, axis=axis),),
         linear_in=LINEAR,
         entry_map=Reshaped(region_images.squeezed),
-        te=moved_in_notation(
+        te=Moves(
             lambda shape, *, axis: _squeezed(shape, axis),
             lambda shape, i, *, axis: _expanded(i, axis, 0),
         ),
@@ -299,7 +298,7 @@ define(
         linear_in=LINEAR,
         entry_map=Stretched(region_images.broadcast),
         vjp_at=elementwise_ops.within,
-        te=moved_in_notation(lambda old, *, shape: shape, lambda old, i, **_: stretched_index(old, i)),
+        te=Moves(lambda old, *, shape: shape, lambda old, i, **_: stretched_index(old, i)),
         batch=lambda F, examples, x, *, shape: F.broadcast_to(
             padded(F, x, len(shape)), shape=(examples.size, *shape)
         ),
@@ -472,7 +471,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, axis: F.flip(g, axis=axis),),
         linear_in=LINEAR,
         entry_map=Moved(region_images.flipped),
-        te=moved_in_notation(
+        te=Moves(
             lambda shape, *, axis: shape,
             lambda shape, i, *, axis: tuple(
                 n - 1 - k if d in axis else k for d, (n, k) in enumerate(zip(shape, i, strict=True))
@@ -490,7 +489,7 @@ define(
         vjp=(lambda F, g, _y, _x, *, shift, axis: F.roll(g, shift=tuple(-k for k in shift), axis=axis),),
         linear_in=LINEAR,
         entry_map=Moved(region_images.rolled),
-        te=moved_in_notation(
+        te=Moves(
             lambda shape, *, shift, axis: shape,
             lambda shape, i, *, shift, axis: _rolled(shape, i, dict(zip(axis, shift, strict=True))),
         ),
@@ -555,7 +554,7 @@ define(
         vjp=(_embedded,),
         linear_in=LINEAR,
         entry_map=Moved(region_images.diagonal),
-        te=moved_in_notation(
+        te=Moves(
             lambda shape, *, offset: (*shape[:-2], _diagonal_length(shape, offset)),
             lambda shape, i, *, offset: (
                 (*i, i[-1] + offset) if offset >= 0 else (*i[:-1], i[-1] - offset, i[-1])
@@ -637,7 +636,7 @@ for _name, _body in _SAME.items():
             linear_in=LINEAR,
             entry_map=ELEMENTWISE,
             batch=leading,
-            te=moved_in_notation(lambda shape: shape, lambda _, i: i),
+            te=Moves(lambda shape: shape, lambda _, i: i),
             samples=lambda s: [Sample((s((2, 3)),))],
         )
     )
@@ -652,7 +651,7 @@ define(
         jvp=(lambda F, t, _y, _x: t,),
         entry_map=SAME,
         batch=leading,
-        te=moved_in_notation(lambda shape: shape, lambda _, i: i),
+        te=Moves(lambda shape: shape, lambda _, i: i),
         samples=lambda s: [Sample((s((2, 3)),))],
     )
 )

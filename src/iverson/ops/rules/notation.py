@@ -8,7 +8,7 @@ imported when the op is first compiled. The derived vjp and jvp are given to an 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from iverson.core import table
@@ -119,18 +119,22 @@ def reduction(kind: str) -> Notation:
     return lazy_te(build)
 
 
-def moved(shape_of: Callable[..., Shape], source: Callable[..., Index]) -> Notation:
+@dataclass(frozen=True, eq=False)
+class Moves:
     """The ``te`` of an op that only moves entries.
 
     shape_of : ``shape_of(x.shape, **params)``, the shape of the result.
     source : ``source(x.shape, i, **params)``, the index in x of entry i of the result.
     """
 
-    def build(T: Language, x: Indexed, **params: Any) -> Any:
-        shape = shape_of(x.shape, **params)
-        return T.compute(shape, lambda *i: x[source(x.shape, i, **params)])
+    shape_of: Callable[..., Shape]
+    source: Callable[..., Index]
 
-    return lazy_te(build)
+    def __call__(self, x: Indexed, **params: Any) -> Any:
+        from iverson import te
+
+        shape = self.shape_of(x.shape, **params)
+        return te.compute(shape, lambda *i: x[self.source(x.shape, i, **params)])
 
 
 def complete(op: Op) -> Op:

@@ -21,6 +21,7 @@ from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder, producers_first, subexpressions
+from iverson.expr.symbolic_numbers import integer
 from iverson.te.ir.evaluation_guards import Guards, guards_of
 from iverson.te.ir.expressions import (
     Extent,
@@ -300,7 +301,7 @@ class Translation:
         n = normal_extent(n)
         if isinstance(n, Expr) and n in self.sizes.names:
             return nodes.Size(self.sizes.names[n])
-        return self.expression(n) if isinstance(n, Expr) else Const(int(n))
+        return self.expression(n) if isinstance(n, Expr) else Const(integer(n))
 
     def expression(self, root: Expr) -> Expr:
         """The translation of an expression, with no names for its parts."""
@@ -581,4 +582,4 @@ def as_int(n: Extent | None) -> int:
         n = n.value
     if not isinstance(n, (int, np.integer)):
         raise ArgumentError("te: lower", got=f"extent {n}", expected="an integer", remedy="bind sizes")
-    return int(n)
+    return integer(n)

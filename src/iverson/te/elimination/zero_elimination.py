@@ -18,6 +18,7 @@ from math import ceil
 from iverson.expr.affine import Affine, make
 from iverson.expr.build import as_expr
 from iverson.expr.nodes import Expr, same
+from iverson.expr.symbolic_numbers import integer
 from iverson.te.elimination.exact_loops import exact_loops
 from iverson.te.elimination.guarded_boxes import MOST, filling
 from iverson.te.elimination.step_walks import walk_of_step
@@ -224,7 +225,7 @@ def _narrowed(s: Statement) -> Statement:
     new: dict[Expr, Expr] = {}
     ranges = narrowed(s.domain.axes, constraints)
     for v in s.domain.axes:
-        low, high = int(ranges[v][0]), int(ranges[v][1])
+        low, high = integer(ranges[v][0]), integer(ranges[v][1])
         if v not in output_axes and (low, high + 1) != limits(v):  # else statements over one box stay alike
             new[v] = v.ranging(low, max(low, high + 1))
     axes = tuple(a for v in s.domain.axes if isinstance(a := new.get(v, v), Var))

@@ -14,6 +14,7 @@ from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IndexingError
 from iverson.expr.build import apply, as_expr, cast, simplified_with
 from iverson.expr.nodes import Const, DType, Expr, ExprLike, Source, postorder
+from iverson.expr.symbolic_numbers import integer
 
 Item = TypeVar("Item")
 #: What a size is taken to be where nothing else is known.
@@ -309,7 +310,7 @@ def extent(v: Var) -> Extent:
 
 def as_number(n: Extent) -> Extent:
     """Extent ``n``, as an int if it is a constant expression."""
-    return int(n.value) if isinstance(n, Const) else n
+    return integer(n.value) if isinstance(n, Const) else n
 
 
 def typical(n: Extent) -> int:

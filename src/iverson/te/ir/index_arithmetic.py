@@ -19,6 +19,7 @@ from iverson.expr.build import apply, cast, index
 from iverson.expr.function_facts import NEGATED
 from iverson.expr.intervals import EVERYTHING, Bound, Interval, of_form, of_function
 from iverson.expr.nodes import Apply, Cast, Const, Expr, postorder
+from iverson.expr.symbolic_numbers import integer, lifted
 from iverson.te.ir.expressions import Extent, Read, Var, as_number
 from iverson.te.ir.nodes import Compute
 
@@ -117,7 +118,7 @@ def floor(form: Affine, d: int) -> Affine:
     remainder = make(form.const % d, {a: c % d for a, c in form.terms})
     low, high = interval(remainder)
     if low >= -inf and low // d == high // d and abs(low) != inf and abs(high) != inf:
-        return quotient + Affine(int(low // d))
+        return quotient + Affine(integer(low // d))
     for g in _factors(remainder, d):
         small = make(remainder.const % g, {a: c for a, c in remainder.terms if c % g})
         low, high = interval(small)
@@ -134,9 +135,9 @@ def floor(form: Affine, d: int) -> Affine:
 
 def _factors(form: Affine, d: int) -> list[int]:
     """Divisors of d, above 1, that are common factors of d and some of the coefficients; largest first."""
-    factors = {gcd(c, d) for _, c in form.terms} | {1}
-    factors |= {gcd(f, g) for f in factors for g in factors}
-    return sorted(factors - {1}, reverse=True)
+    factors = {lifted(gcd)(c, d) for _, c in form.terms}
+    factors |= {lifted(gcd)(f, g) for f in factors for g in factors}
+    return sorted([g for g in factors if g != 1], reverse=True)
 
 
 def _inner_floor(form: Affine) -> tuple[Affine, int, Affine] | None:
@@ -340,8 +341,10 @@ def between(form: Affine, low: float, high: float) -> list[Constraint]:
     always above it; conversely for a maximum.
     """
     if is_pure(form):
-        constraints = [] if low == -inf else [Constraint(form.shift(-int(low)))]
-        return constraints if high == inf else [*constraints, Constraint(form.scaled(-1).shift(int(high)))]
+        constraints = [] if low == -inf else [Constraint(form.shift(-integer(low)))]
+        return (
+            constraints if high == inf else [*constraints, Constraint(form.scaled(-1).shift(integer(high)))]
+        )
     atoms = [(a, c) for a, c in form.terms if isinstance(a, Apply) and a.name in ("minimum", "maximum")]
     if len(form.terms) != 1 or len(atoms) != 1 or abs(atoms[0][1]) != 1:
         return []
@@ -425,9 +428,9 @@ def narrowed(axes: Iterable[Var], constraints: Iterable[Constraint], rounds: int
         for atom, (x, d) in floors.items():  # d atom <= x < d atom + d
             low, high = ranges[atom]
             if low != -inf:
-                _narrow(ranges, x.shift(-d * int(low)))
+                _narrow(ranges, x.shift(-d * integer(low)))
             if high != inf:
-                _narrow(ranges, x.scaled(-1).shift(d * int(high) + d - 1))
+                _narrow(ranges, x.scaled(-1).shift(d * integer(high) + d - 1))
         if ranges == before or any(low > high for low, high in ranges.values()):
             break
     return ranges

@@ -20,6 +20,7 @@ from iverson.expr.build import apply, as_expr, cast
 from iverson.expr.function_facts import NEGATED
 from iverson.expr.nodes import Apply, Expr, producers_first
 from iverson.expr.print import text
+from iverson.expr.symbolic_numbers import integer
 from iverson.te.ir.evaluation_guards import guards_of
 from iverson.te.ir.expressions import Extent, Read, Var, reads_of, substitute, variables
 from iverson.te.ir.index_arithmetic import affine_of, depends_on_data, expr_of, interval, same_extent
@@ -222,8 +223,8 @@ def _with_range(v: Var, low: Expr, high: Expr, uses: Iterable[tuple[Expr, Extent
         first = max(first, ends[0] if ends[0] == -inf else -(-ends[0] // abs(c)))
         last = min(last, ends[1] if ends[1] == inf else ends[1] // abs(c) + 1)
     first, last = (n if k else m for k, n, m in zip(is_final, bound_range, (first, last), strict=True))
-    lo = int(first) if first > -inf else -FAR
-    hi: Extent = int(last) if last < inf else sizes[0] if sizes else FAR
+    lo = integer(first) if first > -inf else -FAR
+    hi: Extent = integer(last) if last < inf else sizes[0] if sizes else FAR
     if isinstance(hi, int):
         hi = max(lo, hi)
     return v.ranging(lo, hi)

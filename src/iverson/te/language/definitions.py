@@ -19,6 +19,7 @@ from iverson.core.python.caller import assigned_name
 from iverson.core.shapes import as_int, check_choice
 from iverson.expr.build import apply, as_expr, cast, select
 from iverson.expr.nodes import Const, Expr, ExprLike
+from iverson.expr.symbolic_numbers import integer
 from iverson.te.ir.expressions import (
     Extent,
     ExtentLike,
@@ -524,7 +525,7 @@ def _rebuilt(
     def known(n: Extent | None) -> Extent:
         assert n is not None
         value = substitute([n], values)[0] if isinstance(n, Expr) else n
-        return int(value.value) if isinstance(value, Const) else value
+        return integer(value.value) if isinstance(value, Const) else value
 
     def steps(v: Var) -> Var:
         return axes.setdefault(v, Var(v.name, 0, known(v.hi)))

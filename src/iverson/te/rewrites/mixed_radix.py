@@ -15,6 +15,7 @@ from dataclasses import replace
 from iverson.expr.affine import Affine
 from iverson.expr.build import index, simplified_with
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
+from iverson.expr.symbolic_numbers import integer
 from iverson.te.ir.evaluation_guards import conjunction
 from iverson.te.ir.expressions import Read, Var, limits, replacing, substitute
 from iverson.te.ir.index_arithmetic import (
@@ -76,8 +77,8 @@ def where_they_hold(statement: Statement) -> Statement:
     for v in axes if ranges else ():
         low, high = ranges[v]
         bounded = isinstance(v.lo, int) and isinstance(v.hi, int) and low <= high
-        if bounded and (int(low), int(high) + 1) != limits(v):
-            within[v] = v.ranging(int(low), int(high) + 1)
+        if bounded and (integer(low), integer(high) + 1) != limits(v):
+            within[v] = v.ranging(integer(low), integer(high) + 1)
     if not within:
         return statement
     roots = simplify_indices(substitute([statement.body], within))
