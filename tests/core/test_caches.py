@@ -71,6 +71,8 @@ COVERED: dict[str, str] = {
         codegen.launches.compiled_program._libraries""",
     "a digest of launches without the integers that may be words": """
         codegen.launches.integer_arguments.CodeSharing""",
+    "the text of the graph with types, but for its numbers; ops themselves, which constants are one, donations": """
+        graph.lowering.lowering_formulas.LoweringFormulas""",
     "a digest of the graph with types, which constants are one, what is donated, what users' ops compute": """
         graph.lowering.disk_cache._facts""",
     "the text of equations with types, and the ops that others may share a name with": """
@@ -166,7 +168,8 @@ COVERED: dict[str, str] = {
         graph.passes.support_and_demand._Parts graph.passes.support_and_demand._Walk
         graph.passes.rewriting.Writer
         graph.passes.slice_pushdown._Reader graph.ir.print.Printer graph.lowering.rematerialisation._Index
-        graph.control.scan_loop._Stack
+        graph.control.scan_loop._Stack expr.symbolic_numbers.Recording
+        graph.lowering.lowering_formulas._Numbers
         graph.control.scan_derivative.Linear graph.lowering.program_segments.Segment
         graph.tracing.trace.Trace te.lowering.block_calls._Making
         te.derivatives.reverse_mode._Reverse te.language.recurrence_members._Members

@@ -4,6 +4,7 @@ They know neither tensors nor loops.
 
 Import rule: `expr` imports `core` alone; each module imports only those before it in this list.
 
+- `symbolic_numbers`: numbers of Python that record formulas and path conditions.
 - `nodes`: the nodes, with the grammar, and walks over them.
 - `function_facts`: facts of functions by name: opposites, costs, identities of reductions.
 - `print`: expressions as text.

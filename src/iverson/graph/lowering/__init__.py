@@ -3,6 +3,7 @@
 Of its siblings it may import `ir` and `native`.
 
 - `graph_lowering`: cuts a graph into programs and library steps, and runs these in order.
+- `lowering_formulas`: facts of graphs that differ in numbers alone, as formulas from one lowering.
 - `disk_cache`: facts about lowered graphs on disk, keyed by the text of the graph.
 - `padding`: programs for any number of stored entries up to a capacity.
 - `program_segments`: one segment as a program: rounds of fused expressions, products and loops over buffers.
