@@ -71,7 +71,7 @@ COVERED: dict[str, str] = {
         codegen.launches.compiled_program._libraries""",
     "a digest of launches without the integers that may be words": """
         codegen.launches.integer_arguments.CodeSharing""",
-    "the text of the graph with types, but for its numbers; ops themselves, which constants are one, donations": """
+    "the text of the graph but for its numbers; ops themselves, which constants are one, donations": """
         graph.lowering.lowering_formulas.LoweringFormulas""",
     "a digest of the graph with types, which constants are one, what is donated, what users' ops compute": """
         graph.lowering.disk_cache._facts""",

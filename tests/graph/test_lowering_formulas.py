@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ class _Counts:
 
 
 @pytest.fixture
-def counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Counts]:
+def counts(monkeypatch: pytest.MonkeyPatch) -> _Counts:
     """Counts of a test, in which facts by formulas are held against those of the graph's own lowering."""
     found = _Counts()
     facts_of, steps_of = lowering_formulas.LoweringFormulas.facts, graph_lowering._steps
@@ -56,7 +56,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Counts]:
     monkeypatch.setattr(lowering_formulas.LoweringFormulas, "facts", facts)
     monkeypatch.setattr(graph_lowering, "_steps", steps)
     monkeypatch.setattr(graph_lowering.disk_cache, "read", lambda key: None)
-    yield found
+    return found
 
 
 @pytest.mark.parametrize("mode", ["values", *MODES])

@@ -132,7 +132,7 @@ def _value_as(number: Const, dtype: DType) -> Any:
     return lifted(_value_of)(number.value, number.dtype, dtype)
 
 
-def _value_of(value: Any, of: DType, dtype: DType) -> Any:
+def _value_of(value: Number, of: DType, dtype: DType) -> Any:
     """A number of dtype ``of``, converted to ``dtype``."""
     with np.errstate(all="ignore"):
         return converted(np.asarray(value, of), dtype).item()
@@ -300,18 +300,19 @@ def is_guarded(e: Expr) -> bool:
 
 
 def _fold(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> Expr | None:
-    numbers = [x for a in args if isinstance(a, Const) for x in (a.value, a.dtype)]
+    numbers = [a.value for a in args if isinstance(a, Const)]
+    of = tuple([a.dtype for a in args])
     try:
-        return Const(lifted(_folded)(name, dtype, *numbers), dtype, weak)
+        return Const(lifted(_folded)(name, dtype, of, *numbers), dtype, weak)
     except (ValueError, TypeError, OverflowError) as error:
         if isinstance(error, EscapedNumber):
             raise
         return None
 
 
-def _folded(name: str, dtype: DType, *numbers: Any) -> Any:
-    """The number that a function gives for numbers, each of which is followed by its dtype."""
-    operands = [np.asarray(x, d) for x, d in zip(numbers[::2], numbers[1::2], strict=True)]
+def _folded(name: str, dtype: DType, dtypes_of: tuple[DType, ...], *numbers: Number) -> Any:
+    """The number that a function gives for numbers, of these dtypes."""
+    operands = [np.asarray(x, d) for x, d in zip(numbers, dtypes_of, strict=True)]
     with np.errstate(all="ignore"):
         return applied(name, operands, dtype).item()
 

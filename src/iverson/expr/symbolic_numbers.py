@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from math import isinf
 from typing import Any, TypeAlias, TypeVar
 
@@ -27,6 +27,13 @@ import numpy as np
 
 #: A number of Python, or a symbolic one, which claims to be one.
 Number: TypeAlias = float
+#: What a formula is of: numbers, and constants of other types, which are equal where their texts are.
+Argument: TypeAlias = Hashable
+Function: TypeAlias = Callable[..., Hashable]
+#: A node, the function that gives it, and the nodes that it is of.
+Step: TypeAlias = tuple[int, Function, tuple[int, ...]]
+#: A relation of nodes, and whether it holds.
+Condition: TypeAlias = tuple[Function, tuple[int, ...], bool]
 R = TypeVar("R")
 #: Types of what may be an operand beside a symbolic number.
 _NUMBERS = (int, float, np.integer, np.floating)
@@ -53,10 +60,10 @@ class Recording:
     def __init__(self) -> None:
         self.name = next(_names)
         self.values: list[Any] = []
-        self.steps: list[tuple[int, Callable[..., Any], tuple[int, ...]]] = []
+        self.steps: list[Step] = []
         self.inputs: list[int] = []
-        self.conditions: dict[tuple[Callable[..., Any], tuple[int, ...]], bool] = {}
-        self._nodes: dict[Any, int] = {}
+        self.conditions: dict[tuple[Function, tuple[int, ...]], bool] = {}
+        self._nodes: dict[Hashable, int] = {}
 
     def number(self, value: Number) -> Any:
         """A symbolic number: the next input, with a value."""
@@ -64,7 +71,7 @@ class Recording:
         self.inputs.append(node)
         return SymbolicNumber(self, node)
 
-    def apply(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def apply(self, function: Function, *arguments: Argument) -> Any:
         """Symbolic number that is a function of others and of constants."""
         nodes = tuple(map(self.node_of, arguments))
         if function in _NEUTRAL:
@@ -80,7 +87,7 @@ class Recording:
             self.steps.append((node, function, nodes))
         return SymbolicNumber(self, node)
 
-    def decide(self, function: Callable[..., bool], *arguments: Any) -> bool:
+    def decide(self, function: Callable[..., bool], *arguments: Argument) -> bool:
         """Truth of a relation at the values of the inputs; a path condition from now on."""
         nodes = tuple(map(self.node_of, arguments))
         truth = self.conditions.get((function, nodes))
@@ -88,7 +95,7 @@ class Recording:
             truth = self.conditions[function, nodes] = bool(function(*(self.values[k] for k in nodes)))
         return truth
 
-    def node_of(self, x: Any) -> int:
+    def node_of(self, x: Argument) -> int:
         """Node of a symbolic number of this recording, or of a constant."""
         if type(x) is SymbolicNumber:
             if x.recording is not self:
@@ -98,22 +105,22 @@ class Recording:
             x = x.item()
         return self._node(("constant", type(x), repr(x)), x)
 
-    def _node(self, key: Any, value: Any) -> int:
+    def _node(self, key: Hashable, value: Argument) -> int:
         node = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = len(self.values)
             self.values.append(value)
         return node
 
-    def formulas(self, results: Iterable[Any]) -> Formulas:
+    def formulas(self, results: Iterable[Argument]) -> Formulas:
         """The formulas of some numbers, symbolic or not, under all path conditions so far."""
         nodes = [self.node_of(x) for x in results]
         relations = [(f, operands, truth) for (f, operands), truth in self.conditions.items()]
-        needed = {*nodes, *(k for _, operands, _ in relations for k in operands)}
+        sources = {*nodes, *(k for _, operands, _ in relations for k in operands)}
         steps = []
         for step in reversed(self.steps):
-            if step[0] in needed:
-                needed.update(step[2])
+            if step[0] in sources:
+                sources.update(step[2])
                 steps.append(step)
         return Formulas(self.values, self.inputs, steps[::-1], relations, nodes)
 
@@ -123,10 +130,10 @@ class Formulas:
 
     def __init__(
         self,
-        values: Sequence[Any],
+        values: Sequence[Argument],
         inputs: Sequence[int],
-        steps: Sequence[tuple[int, Callable[..., Any], tuple[int, ...]]],
-        conditions: Sequence[tuple[Callable[..., Any], tuple[int, ...], bool]],
+        steps: Sequence[Step],
+        conditions: Sequence[Condition],
         results: Sequence[int],
     ) -> None:
         self._values, self._inputs, self._steps = list(values), inputs, steps
@@ -148,17 +155,17 @@ class Formulas:
         return [values[k] for k in self._results]
 
 
-def _computed(function: Callable[..., Any], swap: bool = False) -> Callable[..., Any]:
-    def method(self: SymbolicNumber, *others: Any) -> Any:
-        if others and not isinstance(others[0], _NUMBERS):
+def _computed(function: Function, swap: bool = False) -> Callable[..., Any]:
+    def method(self: SymbolicNumber, *operands: Argument) -> Any:
+        if operands and not isinstance(operands[0], _NUMBERS):
             return NotImplemented
-        return self.recording.apply(function, *((others[0], self) if swap else (self, *others)))
+        return self.recording.apply(function, *((*operands, self) if swap else (self, *operands)))
 
     return method
 
 
-def _decided(relation: Callable[[Any, Any], bool]) -> Callable[..., Any]:
-    def method(self: SymbolicNumber, other: Any) -> Any:
+def _decided(relation: Callable[..., bool]) -> Callable[..., Any]:
+    def method(self: SymbolicNumber, other: Argument) -> Any:
         if type(other) is SymbolicNumber and other.recording is self.recording and other.node == self.node:
             return bool(relation(0, 0))
         if not isinstance(other, _NUMBERS):
@@ -168,7 +175,7 @@ def _decided(relation: Callable[[Any, Any], bool]) -> Callable[..., Any]:
     return method
 
 
-def _refused(self: SymbolicNumber, *_: Any) -> Any:
+def _refused(self: SymbolicNumber, *_: Argument) -> Any:
     raise EscapedNumber(f"a number of Python is needed, and {self!r} depends on a size")
 
 
@@ -232,7 +239,7 @@ class SymbolicNumber:
         return self.recording.apply(int.bit_length, self)
 
 
-def pinned(x: Any) -> Any:
+def pinned(x: Argument) -> Any:
     """The number of Python that a number is; of a symbolic one, this becomes a path condition."""
     if type(x) is not SymbolicNumber:
         return x
@@ -240,7 +247,7 @@ def pinned(x: Any) -> Any:
     return x.value
 
 
-def plain(x: Any) -> Any:
+def plain(x: Argument) -> Any:
     """The value of a number, which nothing records."""
     return x.value if type(x) is SymbolicNumber else x
 
@@ -248,7 +255,7 @@ def plain(x: Any) -> Any:
 def lifted(function: Callable[..., R]) -> Callable[..., R]:
     """A function of numbers, which gives symbolic ones for symbolic ones."""
 
-    def of(*arguments: Any) -> Any:
+    def of(*arguments: Argument) -> Any:
         for x in arguments:
             if type(x) is SymbolicNumber:
                 is_one = isinstance(function, type) and x.__class__ is function
@@ -258,9 +265,12 @@ def lifted(function: Callable[..., R]) -> Callable[..., R]:
     return of
 
 
-def is_infinite(x: Any) -> bool:
+def is_infinite(x: Number) -> bool:
     """True for infinities; of a symbolic number this is a path condition."""
-    return x.recording.decide(isinf, x) if type(x) is SymbolicNumber else isinf(x)
+    argument: Argument = x
+    if type(argument) is SymbolicNumber:
+        return argument.recording.decide(isinf, argument)
+    return isinf(x)
 
 
 #: ``int`` and ``float`` of numbers that may be symbolic.

@@ -399,7 +399,7 @@ class KnownCode:
     def code(
         self, of: Launches, buffers: tuple[Buffer, ...], key_of: Callable[[str], str]
     ) -> tuple[str, tuple[int, ...], Launches]:
-        """As of `CodeSharing`. Raises NoGeneralCode where no code fits.
+        """Key, words and launches as of `CodeSharing`. Raises NoGeneralCode where no code fits.
 
         That the numbers in the code are those of the launches becomes a path condition.
         """

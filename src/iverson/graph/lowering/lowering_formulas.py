@@ -17,15 +17,18 @@ general code fits, a graph is lowered by its own numbers.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from iverson.codegen.launches.integer_arguments import CodeSharing, KnownCode, NoGeneralCode
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import value_of
 from iverson.core.op import Op
-from iverson.expr.symbolic_numbers import Formulas, Recording, SymbolicNumber
+from iverson.core.protocols import Params
+from iverson.expr.symbolic_numbers import Argument, Formulas, Number, Recording, SymbolicNumber
 from iverson.graph.ir.nodes import Equation, Graph, Value
 from iverson.graph.ir.print import text_and_objects
 
@@ -35,8 +38,12 @@ FAMILIES, MOST = 64, 8
 #: and where no general code fits yet.
 ESCAPES, MISSES = 2, 8
 
-#: Lowers a graph; gives facts, which are lists of numbers, texts and lists.
-Lower = Callable[[Graph, KnownCode], Any]
+#: Numbers, texts and lists of facts; `_Position` where formulas give a number.
+Facts: TypeAlias = "Argument | Sequence[Facts]"
+#: Lowers a graph.
+Lower = Callable[[Graph, KnownCode], Facts]
+#: Number in place of another one.
+Substitution = Callable[[Number], Any]
 
 
 class LoweringFormulas(CodeSharing):
@@ -44,9 +51,9 @@ class LoweringFormulas(CodeSharing):
 
     def __init__(self, *, always: bool = False) -> None:
         super().__init__(always=always)
-        self._graphs: OrderedDict[Any, _Family] = OrderedDict()
+        self._graphs: OrderedDict[Hashable, _Family] = OrderedDict()
 
-    def facts(self, graph: Graph, how: Any, lower: Lower) -> Any:
+    def facts(self, graph: Graph, how: Hashable, lower: Lower) -> Any:
         """The facts of a lowered graph, by formulas; None where there are none for it.
 
         how : hashable; what lowering depends on besides the graph.
@@ -70,20 +77,22 @@ class _Family:
     """
 
     def __init__(self) -> None:
-        self.seen: list[tuple[Any, ...]] = []
+        self.seen: list[tuple[Number, ...]] = []
         self.formulas: list[_Facts] = []
         self.escapes = self.misses = 0
 
-    def facts(self, graph: Graph, numbers: tuple[Any, ...], lower: Lower, sharing: LoweringFormulas) -> Any:
+    def facts(
+        self, graph: Graph, numbers: tuple[Number, ...], lower: Lower, sharing: LoweringFormulas
+    ) -> Any:
         for facts in self.formulas:
-            found = facts.at(numbers)
-            if found is not None:
-                return found
-        others = [x for x in self.seen if x != numbers]
-        self.seen = [*others, numbers][-4:]
-        if len(others) < 2 - sharing.always or self.escapes >= ESCAPES or self.misses >= MISSES:
+            result = facts.at(numbers)
+            if result is not None:
+                return result
+        earlier = [x for x in self.seen if x != numbers]
+        self.seen = [*earlier, numbers][-4:]
+        if len(earlier) < 2 - sharing.always or self.escapes >= ESCAPES or self.misses >= MISSES:
             return None
-        changing = [k for k, n in enumerate(numbers) if any(x[k] != n for x in others)]
+        changing = [k for k, n in enumerate(numbers) if any(x[k] != n for x in earlier)]
         try:
             new = _lowered(graph, numbers, changing, lower, sharing)
         except NoGeneralCode:
@@ -100,12 +109,12 @@ class _Facts:
     """Facts of lowered graphs as formulas of their numbers."""
 
     def __init__(
-        self, form: Any, formulas: Formulas, numbers: Sequence[Any], changing: Sequence[int]
+        self, form: Facts, formulas: Formulas, numbers: Sequence[Number], changing: Sequence[int]
     ) -> None:
         self.form, self.formulas, self.changing = form, formulas, changing
         self.fixed = [(k, n) for k, n in enumerate(numbers) if k not in set(changing)]
 
-    def at(self, numbers: Sequence[Any]) -> Any:
+    def at(self, numbers: Sequence[Number]) -> Any:
         """The facts for a graph with other numbers; None where the formulas do not hold."""
         if any(numbers[k] != n for k, n in self.fixed):
             return None
@@ -121,7 +130,7 @@ class _Position:
 
 
 def _lowered(
-    graph: Graph, numbers: Sequence[Any], changing: Sequence[int], lower: Lower, sharing: CodeSharing
+    graph: Graph, numbers: Sequence[Number], changing: Sequence[int], lower: Lower, sharing: CodeSharing
 ) -> _Facts:
     recording = Recording()
     symbols = {_named(numbers[k]): recording.number(numbers[k]) for k in changing}
@@ -136,28 +145,28 @@ def _lowered(
     return _Facts(form, recording.formulas(results), numbers, changing)
 
 
-def _mapped(facts: Any, f: Callable[[Any], Any], kind: type) -> Any:
+def _mapped(facts: Facts, f: Callable[..., Facts], kind: type) -> Facts:
     """Facts with ``f(x)`` in place of each x of a kind."""
     if type(facts) is kind:
         return f(facts)
-    if type(facts) in (list, tuple):
+    if isinstance(facts, (list, tuple)):
         return [_mapped(x, f, kind) for x in facts]
     assert facts is None or type(facts) in (str, int, float, bool), f"got {facts!r} among facts"
     return facts
 
 
-def _named(n: Any) -> tuple[type, str]:
+def _named(n: Number) -> tuple[type, str]:
     """A number as a key: 1 and 1.0 are two, and 0.0 and -0.0."""
     return type(n), repr(n)
 
 
-def _key_of(graph: Graph, how: Any) -> tuple[Any, tuple[Any, ...]]:
+def _key_of(graph: Graph, how: Hashable) -> tuple[Any, tuple[Any, ...]]:
     """Key of a graph without its numbers, and these; the key is None if objects without text are in it."""
     recording = Recording()
     symbols: dict[Any, Any] = {}
     numbers: list[Any] = []
 
-    def symbol(n: Any) -> Any:
+    def symbol(n: Number) -> Any:
         name = _named(n)
         if name not in symbols:
             symbols[name] = recording.number(n)
@@ -166,21 +175,21 @@ def _key_of(graph: Graph, how: Any) -> tuple[Any, tuple[Any, ...]]:
 
     text, objects = text_and_objects(with_numbers(graph, symbol))
     constants = [x for _, x in graph.constants]
-    others = [x for x in objects if not any(x is c for c in constants)]
-    if not all(isinstance(x, Op) for x in others):
+    ops = [x for x in objects if not any(x is c for c in constants)]
+    if not all(isinstance(x, Op) for x in ops):
         return None, ()
     kinds = tuple(type(value_of(x, x)) for x in constants)
     repeated = tuple([next(k for k, y in enumerate(constants) if y is x) for x in constants])
-    return (text.replace(f"<{recording.name}.", "<"), kinds, repeated, tuple(others), how), tuple(numbers)
+    return (text.replace(f"<{recording.name}.", "<"), kinds, repeated, tuple(ops), how), tuple(numbers)
 
 
-def with_numbers(graph: Graph, f: Callable[[Any], Any]) -> Graph:
+def with_numbers(graph: Graph, f: Substitution) -> Graph:
     """Graph with ``f(n)`` in place of each number among extents, parameters and operands, but 0, 1 and -1."""
     return _Numbers(f).graph(graph)
 
 
 class _Numbers:
-    def __init__(self, f: Callable[[Any], Any]) -> None:
+    def __init__(self, f: Substitution) -> None:
         self.f = f
         self.values: dict[Value, Value] = {}
 
@@ -193,23 +202,22 @@ class _Numbers:
             new = self.values[v] = Value(aval)
         return new
 
-    def param(self, x: Any) -> Any:
-        kind = type(x)
-        if kind is int:
-            return x if -1 <= x <= 1 else self.f(x)
-        if kind is float:
-            return self.f(x)
-        if kind is Value:
+    def param(self, x: Argument | slice | list[Argument]) -> Any:
+        if isinstance(x, (bool, np.generic)):
+            return x
+        if isinstance(x, (int, float)):
+            return x if isinstance(x, int) and -1 <= x <= 1 else self.f(x)
+        if isinstance(x, Value):
             return self.value(x)
-        if kind is tuple:
-            return tuple([self.param(part) for part in x])
-        if kind is list:
-            return [self.param(part) for part in x]
-        if kind is slice:
+        if isinstance(x, Graph):
+            return self.graph(x)
+        if isinstance(x, slice):
             return slice(self.param(x.start), self.param(x.stop), self.param(x.step))
-        return self.graph(x) if kind is Graph else x
+        if type(x) is tuple:
+            return tuple([self.param(part) for part in x])
+        return [self.param(part) for part in x] if isinstance(x, list) else x
 
-    def params(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def params(self, params: Params) -> dict[str, Any]:
         return {name: self.param(x) for name, x in params.items()}
 
     def equation(self, e: Equation) -> Equation:
