@@ -27,6 +27,7 @@ from iverson.core.errors import (
     described,
     way_in,
 )
+from iverson.core.inputs.arguments import checked
 from iverson.core.inputs.arrays import plain
 from iverson.core.inputs.foreign_arrays import foreign
 from iverson.core.op import Op
@@ -276,6 +277,7 @@ class Array(Operand, Methods):
         """The entries as a vector, row by row; a write into it is one into the array."""
         return self.reshape(-1)
 
+    @checked
     def copy(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
         """A copy, through which gradients pass; the order of entries in memory is ours."""
         check_choice(order, ("C", "F", "A", "K"), "copy", "order")
@@ -423,6 +425,7 @@ class Array(Operand, Methods):
         check_choice(api_version, (None, *STANDARDS), "__array_namespace__", "api_version")
         return sys.modules["iverson"]
 
+    @checked
     def to_device(self, device: Literal["cpu"], /, *, stream: None = None) -> Self:
         """This tensor, if ``device`` is "cpu"; raises ArgumentError for any other."""
         check_choice(device, ("cpu",), "to_device", "device")

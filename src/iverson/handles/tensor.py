@@ -172,6 +172,7 @@ class Tensor(Handle, Array, TensorMethods):
             return result
         return bind(TABLE["detached"], (result,))
 
+    @checked
     def register_hook(self, hook: Hook) -> api.HookHandle:
         """`iverson.autograd.register_hook` on this tensor."""
         return api.register_hook(self, hook)

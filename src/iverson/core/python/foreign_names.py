@@ -184,6 +184,51 @@ _IN_NOTATION = {
 }  # fmt: skip
 
 
+#: Parameters that a keyword of another library stands for, the first of them that a function has.
+KEYWORDS = {
+    "a_max": "max", "a_min": "min", "aggr": "reduce", "argnum": "argnums", "b1": "betas", "b2": "betas",
+    "biased": "correction", "ddof": "correction", "decimals": "ndigits", "destination": "axis2",
+    "dim": "axis axes", "dim0": "axis1", "dim1": "axis2", "dims": "axes axis", "donate_argnames": "donate",
+    "donate_argnums": "donate", "fill": "fill_value", "generator": "rng", "in_dims": "in_axes",
+    "index": "indices", "indices_or_sections": "sections", "keep_dims": "keepdims", "keepdim": "keepdims",
+    "key": "rng", "kind": "stable method", "learning_rate": "lr", "newshape": "shape",
+    "out_dims": "out_axes", "random_state": "rng", "rcond": "rtol", "reps": "repeats", "seed": "seed rng",
+    "size": "shape size", "split_size": "sections", "static_argnames": "static", "static_argnums": "static",
+    "steps": "num", "tol": "rtol", "unbiased": "correction", "weight": "weights weight",
+    "weights": "weight weights",
+}  # fmt: skip
+#: What to do in place of a keyword that no function has.
+_WITHOUT_KEYWORD = {
+    "casting": "call iverson.astype first", "foreach": "leave it out", "fused": "leave it out",
+    "initial": "apply iverson.maximum, iverson.add or their kin to the result and this number",
+    "inplace": "use what the function returns: x = f(x)", "like": "leave it out",
+    "memory_format": "leave it out", "names": "leave it out, as axes are numbers",
+    "order": "leave it out, as addresses are row-major",
+    "out": "use what the function returns; y[...] = result writes into a tensor",
+    "pin_memory": "leave it out, as every tensor is on the CPU",
+    "return_counts": "call iverson.unique_counts", "return_inverse": "call iverson.unique_inverse",
+    "subok": "leave it out",
+    "where": "call iverson.where(condition, x, number) first, or make a masked tensor",
+}  # fmt: skip
+
+
+def keyword_remedy(name: str, parameters: Collection[str]) -> str:
+    """Remedy for a keyword that a function does not have: a parameter of it, or another way.
+
+    parameters : names of the parameters that the function has.
+
+    >>> keyword_remedy("keepdim", ["axis", "keepdims"]), keyword_remedy("ddof", ["correction"])
+    ('write keepdims=...', 'write correction=...')
+    """
+    from difflib import get_close_matches
+
+    candidates = [c for c in KEYWORDS.get(name, "").split() if c in parameters]
+    if name in ("unbiased", "biased") and candidates:
+        return "write correction=1 for a division by n - 1, correction=0 for one by n"
+    candidates = candidates or ([] if name in _WITHOUT_KEYWORD else get_close_matches(name, parameters, n=1))
+    return f"write {candidates[0]}=..." if candidates else _WITHOUT_KEYWORD.get(name, "")
+
+
 def in_notation(name: str, functions: Collection[str]) -> str:
     """End of an error about an unknown name in ``te``, which has ``functions``; see `remedy`.
 
