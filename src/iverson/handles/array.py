@@ -32,7 +32,7 @@ from iverson.core.inputs.arrays import plain
 from iverson.core.inputs.foreign_arrays import foreign
 from iverson.core.op import Op
 from iverson.core.python.caller import is_assignment, warn
-from iverson.core.python.foreign_names import remedy
+from iverson.core.python.foreign_names import OF_METHODS, remedy
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import check_choice
 from iverson.handles import subscripts, views
@@ -79,6 +79,8 @@ Other: TypeAlias = Operand | np.ndarray[Any, Any] | np.generic | complex
 
 #: A sparse array of SciPy.
 SparseArray: TypeAlias = Any
+#: A capsule of C, for which Python before 3.13 has no type.
+Capsule: TypeAlias = Any
 
 _SCALARS = frozenset((int, float, complex, bool))
 _CHARS = frozenset(d.char for d in dtypes.ALL)
@@ -233,8 +235,9 @@ class Array(Operand, Methods):
         def __getattr__(self, name: str) -> Any:
             if hasattr(type(self), name):  # a property that raised: with what it said
                 return object.__getattribute__(self, name)
+            end = remedy(name, OF_METHODS)
             raise AttributeError(
-                f"'{type(self).__name__}' object has no attribute '{name}'{remedy(name)}", name=name, obj=self
+                f"'{type(self).__name__}' object has no attribute '{name}'{end}", name=name, obj=self
             )
 
     if TYPE_CHECKING:
@@ -243,6 +246,8 @@ class Array(Operand, Methods):
 
         def _become(self, result: Self) -> None:
             """Make this handle stand for ``result``, which has the same kind, shape and dtype."""
+
+        def __arrow_array__(self, type: str | None = None) -> Any: ...
 
         def detach(self) -> Self:
             """The same entries, not tracked."""
@@ -420,6 +425,11 @@ class Array(Operand, Methods):
         return mask
 
     # -- Python ---------------------------------------------------------------------------------------
+
+    def __arrow_c_array__(self, requested_schema: Capsule | None = None) -> tuple[Capsule, Capsule]:
+        """Arrow's structures in C of a vector, for Polars and others; pyarrow makes them."""
+        structures: tuple[Capsule, Capsule] = self.__arrow_array__().__arrow_c_array__(requested_schema)
+        return structures
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         check_choice(api_version, (None, *STANDARDS), "__array_namespace__", "api_version")

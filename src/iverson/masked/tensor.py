@@ -269,6 +269,12 @@ class MaskedTensor(Wrapper, Array):
             remedy="call to_tensor(fill) or to_masked_array() first",
         )
 
+    def __dlpack__(self, **options: bool | tuple[int, int] | None) -> Any:
+        return self.__array__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
     def to_masked_array(self) -> np.ma.MaskedArray[Any, Any]:
         """The entries as an array of `numpy.ma`, masked where they are unspecified.
 

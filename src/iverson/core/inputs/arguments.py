@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
-from iverson.core.python.foreign_names import keyword_remedy
+from iverson.core.python.foreign_names import is_needless, keyword_remedy
 from iverson.core.python.parameters import positional, takes_keywords
 from iverson.core.shapes import as_int
 
@@ -139,6 +139,9 @@ def checked(function: AnyFunction, name: str = "") -> AnyFunction:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
+            options = {k: v for k, v in kwargs.items() if v is not None or not is_needless(k)}
+            if len(options) < len(kwargs) and _unknown_keyword(function, kwargs, operation):
+                return call(*args, **options)  # as NumPy passes on out=None
             if (refusal := _unknown_keyword(function, kwargs, operation)) is None:
                 raise
             raise refusal from error
