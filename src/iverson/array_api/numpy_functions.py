@@ -68,7 +68,8 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
     """
     if not all(isinstance(x, (Operand, np.ndarray, np.generic, list, tuple, *SCALARS)) for x in inputs):
         return NotImplemented
-    name = f"numpy.{ufunc.__name__}" + f".{method}" * (method != "__call__")
+    library = "numpy" if hasattr(np, ufunc.__name__) else "scipy.special"
+    name = f"{library}.{ufunc.__name__}" + f".{method}" * (method != "__call__")
     _refuse_output(name, options)
     if options.get("where", True) is not True:
         _refuse(name, "where", options["where"])

@@ -33,6 +33,7 @@ from iverson.core.inputs.foreign_arrays import foreign
 from iverson.core.op import Op
 from iverson.core.python.caller import is_assignment, warn
 from iverson.core.python.foreign_names import OF_METHODS, remedy
+from iverson.core.python.scipy_calls import namespace_of_numpy
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import check_choice
 from iverson.handles import subscripts, views
@@ -433,7 +434,7 @@ class Array(Operand, Methods):
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         check_choice(api_version, (None, *STANDARDS), "__array_namespace__", "api_version")
-        return sys.modules["iverson"]
+        return namespace_of_numpy(sys._getframe(1)) or sys.modules["iverson"]
 
     @checked
     def to_device(self, device: Literal["cpu"], /, *, stream: None = None) -> Self:
