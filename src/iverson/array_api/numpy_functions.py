@@ -50,7 +50,7 @@ _RENAMED = {"a_min": "min", "a_max": "max", "ddof": "correction", "newshape": "s
 _UNLIKE = {"atleast_1d", "fill_diagonal", "save"}
 _SPACES = {"numpy.linalg": "linalg", "numpy.fft": "fft"}
 #: What our functions call a parameter that is one array: NumPy takes a sequence of numbers there.
-_ARRAYS = {"a", "b", "fp", "indices", "q", "values", "x", "x1", "x2", "xp"}
+_ARRAYS = {"a", "b", "fp", "indices", "p", "q", "values", "x", "x1", "x2", "xp"}
 #: What has no derivative: comparisons and texts.
 _CONSTANT = {
     "allclose", "array2string", "array_equal", "array_equiv", "array_repr", "array_str", "isclose",

@@ -49,7 +49,7 @@ names(_P, "subspace_angles", tall[:, :2].copy(), tall[::-1, :2].copy())
 names(_P, "qr_multiply", tall, rng.normal(size=(3, 5)))
 names(_P, "leslie", np.abs(wave), np.abs(wave[1:]))
 names(_P, "eigvals_banded eig_banded cholesky_banded", symmetric_bands, lower=True)
-calls(_P, symmetric, eigh=lambda f, a: (f(a)[0], f(a)[1] ** 2))  # each vector has either sign
+calls(_P, spd / 20, eigh=lambda f, a: (f(a)[0], f(a)[1] ** 2))  # each vector has either sign
 names(_P, "eigh_tridiagonal eigvalsh_tridiagonal", wave, wave[1:])
 names(_P, "solveh_banded", symmetric_bands, right, lower=True)
 calls(_P, bands, right, solve_banded=lambda f, a, b: f((1, 1), a, b))

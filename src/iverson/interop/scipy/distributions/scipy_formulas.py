@@ -182,13 +182,13 @@ def _without_formula(family: Setting, method: str) -> Callable[..., Tensor]:
     return refused
 
 
-def _moment(family: Setting, k: int) -> Callable[..., Tensor]:
+def _moment(family: Setting, copied: Setting, k: int) -> Callable[..., Tensor]:
     method = ("mean", "var")[k]
     if not _overrides(family, "_stats"):
         return _without_formula(family, method)
 
     def call(*shapes: Tensor) -> Tensor:
-        moment = family._stats(*shapes)[k]
+        moment = copied._stats(*shapes)[k]
         return _without_formula(family, method)() if moment is None else iv.asarray(moment)
 
     return call
@@ -205,7 +205,10 @@ def from_scipy(name: str) -> Distribution:
     discrete = hasattr(family, "pmf")
 
     def slope_of_cdf(*xs: Tensor) -> Tensor:
-        return iv.log(_in_shape(lambda *xs: iv.asarray(copied._cdf(*xs)), 0, xs))
+        try:
+            return iv.log(_in_shape(lambda *xs: iv.asarray(copied._cdf(*xs)), 0, xs))
+        except (IversonError, TypeError):
+            return _without_formula(family, "logpdf")()
 
     if discrete:
         log_density = _called(copied._logpmf, _without_formula(family, "logpmf"))
@@ -232,9 +235,10 @@ def from_scipy(name: str) -> Distribution:
     fields["entropy_"] = _called(copied._entropy, numerics) if own_entropy else numerics
     if _overrides(family, "_argcheck"):
         fields["allowed"] = lambda *shapes: iv.asarray(family._argcheck(*(s.detach() for s in shapes))) != 0
+    mean, variance = (_moment(family, copied, k) for k in (0, 1))
     return Distribution(
         name=name, shapes=_shapes(family), support=copied._get_support, log_density=log_density, cdf_=cdf,
-        sf_=sf, mean_=_moment(family, 0), variance_=_moment(family, 1), discrete=discrete, **fields,
+        sf_=sf, mean_=mean, variance_=variance, discrete=discrete, **fields,
     )  # fmt: skip
 
 
