@@ -360,6 +360,7 @@ FAMILIES = sorted(n for n in stats.__all__ if n not in NAMES and hasattr(getattr
 METHODS = ("log", "cdf", "sf", "ppf", "isf", "mean", "var", "entropy")
 
 
+@pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")  # of SciPy's moments
 @pytest.mark.parametrize("name", by_turns(FAMILIES, 3))
 def test_families_by_scipys_formulas(name: str) -> None:
     """Each method has SciPy's values and the derivatives of differences, traced alike, or is refused."""

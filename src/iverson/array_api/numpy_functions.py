@@ -70,6 +70,9 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
         return NotImplemented
     library = "numpy" if hasattr(np, ufunc.__name__) else "scipy.special"
     name = f"{library}.{ufunc.__name__}" + f".{method}" * (method != "__call__")
+    outputs = [x for x in as_tuple(options.get("out")) if x is not None]
+    if all(isinstance(x, np.ndarray) for x in outputs) and outputs and not any(map(_is_tracked, inputs)):
+        return _by_numpy(name, getattr(ufunc, method), inputs, options)  # array += x
     _refuse_output(name, options)
     if options.get("where", True) is not True:
         _refuse(name, "where", options["where"])
@@ -97,6 +100,10 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
         if key not in allowed and (key not in ignored or value != ignored[key]):
             _refuse(name, key, value)
     return function(*operands, **{k: v for k, v in options.items() if k in allowed})
+
+
+def _is_tracked(x: Argument) -> bool:
+    return isinstance(x, Operand) and is_tracked(unwrap(x))
 
 
 def _operand(x: Any, name: str) -> Any:

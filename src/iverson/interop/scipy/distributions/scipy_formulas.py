@@ -49,7 +49,7 @@ def _select(conditions: Setting, choices: Setting, xs: Setting = (), default: Se
 class _Library:
     """A library that formulas call, some functions of which are replaced by those of tensors."""
 
-    def __init__(self, library: Setting, **replaced: Callable[..., Any]) -> None:
+    def __init__(self, library: Setting, **replaced: Setting) -> None:
         self._library = library
         vars(self).update(replaced)
 
@@ -104,7 +104,7 @@ def _on_tensors(family: Setting) -> Any:
         if base.__module__ == kind.__module__:
             functions = {n: f for n, f in vars(base).items() if isinstance(f, FunctionType)}
             formulas |= {n: again(f) for n, f in functions.items() if n.startswith("_") and n != "__init__"}
-    copied = object.__new__(type(kind.__name__, (kind,), formulas))
+    copied: Any = object.__new__(type(kind.__name__, (kind,), formulas))
     vars(copied).update(vars(family))
     return copied
 
@@ -205,10 +205,8 @@ def from_scipy(name: str) -> Distribution:
     discrete = hasattr(family, "pmf")
 
     def slope_of_cdf(*xs: Tensor) -> Tensor:
-        try:
-            return iv.log(_in_shape(lambda *xs: iv.asarray(copied._cdf(*xs)), 0, xs))
-        except (IversonError, TypeError):
-            return _without_formula(family, "logpdf")()
+        slope: Tensor = _in_shape(_called(copied._cdf, _without_formula(family, "logpdf")), 0, xs)
+        return iv.log(slope)
 
     if discrete:
         log_density = _called(copied._logpmf, _without_formula(family, "logpmf"))
