@@ -20,6 +20,7 @@ from iverson.autograd.mode import *
 from iverson.core import dtypes as _dtypes
 from iverson.core.dtypes import *
 from iverson.core.python import moved_modules as _moved_modules
+from iverson.core.python.foreign_names import SPACES as _SPACES
 from iverson.core.python.foreign_names import remedy as _remedy
 from iverson.handles import Tensor as Tensor
 
@@ -60,14 +61,6 @@ def _lenders() -> list[_typing.Any]:
     return [_import_module(f"iverson.{name}") for name in _LENT]
 
 
-def _functions() -> dict[str, list[str]]:
-    """Names of functions by namespace, for errors about names of other libraries."""
-    spaces: dict[str, list[str]] = {"iverson": _public_names()}
-    for name in ("nn", "linalg", "special", "fft", "optim"):
-        spaces[f"iverson.{name}"] = list(_import_module(f"iverson.{name}").__all__)
-    return spaces
-
-
 def _public_names() -> list[str]:
     chapters = [_array_api, _mode, _dtypes, *_lenders()]
     names = [name for chapter in chapters for name in chapter.__all__]
@@ -93,8 +86,7 @@ if not _typing.TYPE_CHECKING:  # checkers would take any name for one of these
             lenders = [] if name.startswith("_") else _lenders()
             owner = next((module for module in lenders if name in module.__all__), None)
             if owner is None:
-                end = "" if name.startswith("_") else _remedy(name, _functions())
-                raise AttributeError(f"module 'iverson' has no attribute '{name}'{end}")
+                raise AttributeError(f"module 'iverson' has no attribute '{name}'{_remedy(name, _SPACES)}")
             value = getattr(owner, name)
         globals()[name] = value
         return value

@@ -12,7 +12,7 @@ from iverson.array_api.entries.joining import concat
 from iverson.array_api.random import Generator
 from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
-from iverson.core.inputs.arguments import as_flag
+from iverson.core.inputs.arguments import as_flag, checked
 from iverson.core.protocols import NDArray, Pytree
 from iverson.core.python.progress import shown
 from iverson.core.shapes import as_int
@@ -114,6 +114,7 @@ def _rows(x: Pytree, k: int) -> Rows:
     return rows
 
 
+@checked
 def batches(
     arrays: Pytree,
     size: int,

@@ -19,7 +19,7 @@ else:
 
     def __getattr__(name: str) -> _typing.Any:
         if name not in _KRYLOV:
-            _absent("iverson.linalg", {"iverson.linalg": __all__})(name)
+            _absent("iverson.linalg")(name)
         from iverson.transforms import krylov
 
         globals()[name] = value = getattr(krylov, name)

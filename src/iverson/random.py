@@ -3,6 +3,7 @@
 import typing as _typing
 
 from iverson.array_api.random import *
+from iverson.core.python.foreign_names import SPACES as _SPACES
 from iverson.core.python.foreign_names import remedy as _remedy
 
 if not _typing.TYPE_CHECKING:  # checkers read the star, and would take any name for one that is there
@@ -10,5 +11,6 @@ if not _typing.TYPE_CHECKING:  # checkers read the star, and would take any name
 
     def __getattr__(name: str) -> _typing.Any:
         is_method = not name.startswith("_") and hasattr(Generator, name)
-        there = f"; here it is iverson.random.default_rng(seed).{name}" if is_method else _remedy(name)
-        raise AttributeError(f"module 'iverson.random' has no attribute '{name}'{there}")
+        method = f"; here it is iverson.random.default_rng(seed).{name}" if is_method else ""
+        end = method or _remedy(name, _SPACES)
+        raise AttributeError(f"module 'iverson.random' has no attribute '{name}'{end}")

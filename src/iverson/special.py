@@ -8,4 +8,4 @@ if not _typing.TYPE_CHECKING:  # checkers read the star
     from iverson.array_api.special import __all__, __dir__
     from iverson.core.python.foreign_names import absent as _absent
 
-    __getattr__ = _absent("iverson.special", {"iverson.special": __all__})
+    __getattr__ = _absent("iverson.special")

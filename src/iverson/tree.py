@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
-from iverson.core.inputs.arguments import as_function
+from iverson.core.inputs.arguments import as_function, checked
 from iverson.core.protocols import Pytree
 from iverson.transforms.trees import flatten as _flatten
 from iverson.transforms.trees import unflatten as _unflatten
@@ -95,6 +95,7 @@ def unflatten(structure: Structure, leaves: Sequence[Pytree], /) -> Pytree:
         ) from error
 
 
+@checked
 def register(
     cls: Class,
     flatten: Callable[[Pytree], Parts] | None = None,

@@ -33,6 +33,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 
 import iverson as iv
+from iverson.interop.sklearn import use
 
 rng = np.random.default_rng(0)
 samples = rng.normal(size=(12, 3))
@@ -148,6 +149,80 @@ for _name in (
 _functions(metrics, "silhouette_score calinski_harabasz_score davies_bouldin_score", samples, classes)
 
 
+weights = rng.uniform(0.5, 2.0, size=12)
+tables = np.stack([targets, targets[::-1]], axis=1), np.stack([predictions, predictions[::-1]], axis=1)
+for _name in (
+    "mean_squared_error", "root_mean_squared_error", "mean_absolute_error",
+    "mean_absolute_percentage_error", "mean_squared_log_error", "root_mean_squared_log_error",
+    "median_absolute_error", "r2_score", "explained_variance_score", "mean_pinball_loss",
+    "mean_tweedie_deviance", "mean_poisson_deviance", "mean_gamma_deviance", "d2_tweedie_score",
+):  # fmt: skip
+    CALLS[f"{_name}, weighed"] = (
+        lambda y, p, w, name=_name: getattr(metrics, name)(y, p, sample_weight=w),
+        (targets, predictions, weights),
+    )
+    if "deviance" not in _name and "tweedie" not in _name:
+        CALLS[f"{_name} of two"] = getattr(metrics, _name), tables
+        CALLS[f"{_name} of each"] = (
+            lambda y, p, name=_name: getattr(metrics, name)(y, p, multioutput="raw_values"),
+            tables,
+        )
+for _name in (
+    "euclidean_distances", "cosine_similarity", "cosine_distances", "linear_kernel",
+    "polynomial_kernel", "rbf_kernel", "sigmoid_kernel", "laplacian_kernel", "chi2_kernel",
+    "additive_chi2_kernel", "manhattan_distances",
+):  # fmt: skip
+    CALLS[f"{_name} of one"] = getattr(pairwise, _name), (positive,)
+for _name in ("euclidean", "cosine", "manhattan", "l1", "l2", "cityblock"):
+    CALLS[f"pairwise_distances {_name}"] = (
+        lambda x, y, name=_name: metrics.pairwise_distances(x, y, metric=name),
+        (positive, others),
+    )
+for _name in ("linear", "rbf", "cosine", "sigmoid", "poly", "laplacian"):
+    CALLS[f"pairwise_kernels {_name}"] = (
+        lambda x, y, name=_name: metrics.pairwise_kernels(x, y, metric=name),
+        (positive, others),
+    )
+for _norm in ("l1", "l2", "max"):
+    CALLS[f"normalize {_norm}"] = partial(preprocessing.normalize, norm=_norm), (samples,)
+    CALLS[f"Normalizer {_norm}"] = partial(_transformed, preprocessing.Normalizer(norm=_norm)), (samples,)
+_functions(preprocessing, "maxabs_scale minmax_scale scale add_dummy_feature", samples)
+for _scaler in (
+    preprocessing.StandardScaler(), preprocessing.MinMaxScaler(), preprocessing.MaxAbsScaler(),
+    preprocessing.StandardScaler(with_mean=False), preprocessing.MinMaxScaler(feature_range=(-1, 1)),
+    PCA(2, svd_solver="full"), PCA(2, svd_solver="full", whiten=True), PCA(2, svd_solver="covariance_eigh"),
+):  # fmt: skip
+    CALLS[f"{_scaler} and back"] = (
+        lambda x, s=_scaler: (s := sklearn.clone(s)).inverse_transform(s.fit_transform(x)),
+        (samples,),
+    )
+    CALLS[f"{_scaler}, of others"] = (
+        lambda x, y, s=_scaler: sklearn.clone(s).fit(x).transform(y),
+        (samples, positive),
+    )
+for _name in ("get_covariance", "get_precision"):
+    CALLS[f"PCA {_name}"] = (
+        lambda x, name=_name: getattr(PCA(2, svd_solver="full").fit(x), name)(),
+        (samples,),
+    )
+for _estimator in (Ridge(solver="svd"), RidgeCV(), Ridge(solver="svd", fit_intercept=False)):
+    CALLS[f"{_estimator} score"] = (
+        lambda x, y, e=_estimator: sklearn.clone(e).fit(x, y).score(x, y),
+        (samples, targets),
+    )
+    CALLS[f"{_estimator} weighed"] = (
+        lambda x, y, w, e=_estimator: sklearn.clone(e).fit(x, y, sample_weight=w).predict(x),
+        (samples, targets, weights),
+    )
+for _name in ("score_samples", "means_", "predict_proba"):
+    CALLS[f"GaussianMixture {_name}"] = (
+        lambda x, name=_name, g=_mixture: (
+            sklearn.clone(g).fit(x).means_ if name == "means_" else getattr(sklearn.clone(g).fit(x), name)(x)
+        ),
+        (samples,),
+    )
+
+
 def _vector(result: Any) -> Any:
     """What a function gives, numbers, arrays and tuples of arrays, in one array of its kind."""
     parts = result if isinstance(result, tuple) else (result,)
@@ -204,4 +279,9 @@ def of_derivatives(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     sklearn.set_config(array_api_dispatch=True)
-    print(json.dumps({name: (of_values(*call), of_derivatives(*call)) for name, call in CALLS.items()}))
+    endings = {}
+    for name, call in CALLS.items():
+        by_name = of_derivatives(*call)
+        with use():
+            endings[name] = of_values(*call), by_name, of_derivatives(*call)
+    print(json.dumps(endings))

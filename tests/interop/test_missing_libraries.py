@@ -15,6 +15,7 @@ LIBRARIES = {
     "mpi": "mpi4py",
     "einops": "einops",
     "binsparse": "binsparse",
+    "sklearn": "sklearn",
 }
 
 

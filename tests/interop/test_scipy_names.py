@@ -26,14 +26,20 @@ for _module in ("special", "linalg", "stats", "signal", "solver"):
 #: By groups of SciPy's packages, how many calls are right by SciPy's own names, and in all, with those
 #: inside `use`.
 FLOORS = {
-    "special.": (170, 198),
-    "linalg.": (5, 66),
-    "stats.": (54, 145),
-    "signal. fft.": (55, 98),
-    "ndimage. interpolate.": (0, 72),
-    "optimize. integrate.": (14, 48),
-    "sparse. spatial.": (5, 55),
+    "special.": (188, 205),
+    "linalg.": (5, 67),
+    "stats.": (56, 174),
+    "signal. fft.": (59, 101),
+    "ndimage. interpolate.": (0, 75),
+    "optimize. integrate.": (17, 53),
+    "sparse. spatial.": (6, 57),
 }
+#: What fails in SciPy by its own name before it asks anything of a tensor: compiled code, tests of types.
+NOT_ASKED = {
+    "special.lmbda", "special.riccati_jn", "special.riccati_yn", "special.pbdv_seq", "special.pbvv_seq",
+    "sparse.linalg.splu", "sparse.linalg.spilu", "sparse.linalg.factorized", "stats.shapiro",
+    "stats.permutation_test", "stats.multiscale_graphcorr",
+}  # fmt: skip
 #: What SciPy itself makes wrong by its own name, where Iverson is not asked: a search that only compares
 #: values
 #: gives numbers, and a formula that is 0 times inf.
@@ -47,6 +53,7 @@ def test_each_call_is_right_or_refused(packages: str) -> None:
     for name, (by_name, inside) in found.items():
         wrong = by_name.startswith(("another", "cut"))
         assert not wrong or by_name.startswith(BY_NAME.get(name, "-")), (name, by_name)
+        assert not by_name.startswith("raised") or name in NOT_ASKED, (name, by_name)
         assert inside.startswith(("right", "constant", "refused")), (name, inside)
         if inside.startswith("refused"):
             hint = ("detach()", "iverson", "expected")

@@ -4,15 +4,17 @@ second order.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
 from mpmath import mp
+from scipy.stats._distr_params import distcont, distdiscrete
 
 import iverson as iv
-from iverson.errors import ArgumentError, ArgumentTypeError, DTypeError
+from iverson.errors import ArgumentError, ArgumentTypeError, DTypeError, GradientError, GraphError
 from iverson.interop.scipy import stats
 from iverson.testing import gradcheck, gradgradcheck
 from tests.conformance.product import EXHAUSTIVE, by_turns, some, turn
@@ -348,3 +350,57 @@ def test_what_is_refused() -> None:
         with pytest.raises(kind, match=match):
             call()
     assert stats.norm.logpdf(np.zeros(0)).shape == (0,)
+
+
+SHAPES = {n: tuple(s) for n, s in [*distcont, *distdiscrete] if isinstance(n, str)}
+SHAPES |= {"gibrat": (), "levy": (), "reciprocal": (0.1, 1.1), "erlang": (2.0,), "rel_breitwigner": (36.5,)}
+FAMILIES = sorted(n for n in stats.__all__ if n not in NAMES and hasattr(getattr(scipy.stats, n, None), "cdf")
+                  and isinstance(getattr(stats, n), stats.Distribution))  # fmt: skip
+#: Methods for which SciPy has no formula that is differentiated in the shapes, or in nothing.
+METHODS = ("log", "cdf", "sf", "ppf", "isf", "mean", "var", "entropy")
+
+
+@pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")  # of SciPy's moments
+@pytest.mark.parametrize("name", by_turns(FAMILIES, 3))
+def test_families_by_scipys_formulas(name: str) -> None:
+    """Each method has SciPy's values and the derivatives of differences, traced alike, or is refused."""
+    ours, theirs, shapes = getattr(stats, name), getattr(scipy.stats, name), SHAPES[name]
+    discrete = hasattr(theirs, "pmf")
+    x, q, h = theirs.ppf([0.25, 0.45, 0.7], *shapes), np.array([0.2, 0.35, 0.8]), 1e-6
+    numbers, right = [float(s) for s in shapes], set()
+    for method in METHODS:
+        full = f"log{'pmf' if discrete else 'pdf'}" if method == "log" else method
+        points = {"log": (x,), "cdf": (x,), "sf": (x,), "ppf": (q,), "isf": (q,)}.get(method, ())
+        call, expected = getattr(ours, full), getattr(theirs, full)
+
+        def loss(*p: Any, call: Any = call, points: Any = points) -> Any:
+            return call(*points, *p).sum()
+
+        def by_ours(call: Any, *args: Any) -> Any:
+            """The result; None where it is refused."""
+            with suppress(ArgumentError, GradientError, GraphError):
+                return call(*args)
+
+        found = by_ours(call, *points, *map(iv.asarray, numbers))
+        if found is None:
+            continue
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(found.numpy(), expected(*points, *numbers), rtol=1e-7, atol=1e-12)
+        compiled = by_ours(iv.jit(call), *map(iv.asarray, (*points, *numbers)))
+        if compiled is not None:
+            np.testing.assert_allclose(compiled.numpy(), found.numpy(), rtol=1e-9, atol=1e-12)
+        grads: Any = ()
+        if numbers and not discrete:
+            grads = by_ours(iv.grad(loss, argnums=tuple(range(len(numbers)))), *map(iv.asarray, numbers))
+        for k, g in enumerate(grads or ()):
+            ahead, behind = ([p + t * (j == k) for j, p in enumerate(numbers)] for t in (h, -h))
+            slope = (np.sum(expected(*points, *ahead)) - np.sum(expected(*points, *behind))) / (2 * h)
+            if np.isfinite(slope):
+                np.testing.assert_allclose(float(g), slope, rtol=2e-4, atol=1e-5, err_msg=f"{method} {k}")
+        if grads is not None:
+            right.add(method)
+    assert "log" in right or name in WITHOUT_DENSITY, (name, right)
+
+
+#: What SciPy computes in compiled code or by sums of the shapes: values and derivatives in x alone.
+WITHOUT_DENSITY = {"gausshyper", "pearson3", "nchypergeom_fisher", "nchypergeom_wallenius", "zipfian"}

@@ -431,3 +431,22 @@ def test_a_tensor_of_torchs_that_a_compiled_function_closes_over_is_an_error() -
     while error is not None and not isinstance(error, GradientError):
         error = error.__cause__ or error.__context__
     assert error is not None
+
+
+@pytest.mark.parametrize(
+    "function", [lambda F, x, w: F.sin(x), lambda F, x, w: 2 * x, lambda F, x, w: F.sin(x) * w]
+)
+@pytest.mark.parametrize("tracked", ["", "x", "w", "xw"])
+def test_what_a_mapped_pullback_tracks(function: Any, tracked: str) -> None:
+    """As in torch.func: what the derivative depends on, where that tracks gradients itself."""
+    numbers, eye = {"x": [0.1, 0.2, 0.3], "w": [1.0, 2.0, 3.0]}, np.eye(3)
+    x, w = (iv.asarray(n, requires_grad=k in tracked) for k, n in numbers.items())
+    u, v = (torch.tensor(n, dtype=torch.float64, requires_grad=k in tracked) for k, n in numbers.items())
+    _, pull = iv.vjp(lambda x: function(iv, x, w), x)
+    _, back = torch.func.vjp(lambda u: function(torch, u, v), u)
+    for ours, theirs in (
+        (pull(iv.ones(3)), back(torch.ones(3, dtype=torch.float64))),
+        (iv.vmap(pull)(iv.asarray(eye)), torch.func.vmap(back)(torch.from_numpy(eye))),
+    ):
+        assert ours[0].requires_grad is theirs[0].requires_grad
+        np.testing.assert_allclose(ours[0].detach().numpy(), theirs[0].detach().numpy(), rtol=1e-12)

@@ -20,7 +20,6 @@ from iverson.array_api.entries.indexing import nonzero
 from iverson.core import dtypes
 from iverson.core.dispatch import NO_PARAMS, _default
 from iverson.core.errors import ArgumentError, DTypeError
-from iverson.core.inputs.arguments import checked
 from iverson.core.scalars import SCALARS, Scalar
 from iverson.core.shapes import as_int, check_choice
 from iverson.handles import Tensor
@@ -126,7 +125,6 @@ globals().update(_FROM_RECORDS)
 
 
 @method
-@checked
 def round(x: A | ArrayLike, /, decimals: SupportsIndex = 0) -> A:
     """The nearest number with so many decimals, 0 for integers; halves go to the even one.
 
@@ -153,7 +151,6 @@ def round(x: A | ArrayLike, /, decimals: SupportsIndex = 0) -> A:
 
 
 @method
-@checked
 def gelu(x: A | ArrayLike, /, *, approximate: Literal["none", "tanh"] = "none") -> A:
     """x times the standard normal distribution function of x (Hendrycks and Gimpel, 2016).
 
@@ -191,7 +188,6 @@ _TWICE_SQRT_TWO_OVER_PI = 1.5957691216057307
 
 
 @method
-@checked
 def softplus(x: A | ArrayLike, /, beta: float = 1.0, threshold: float | None = None) -> A:
     """log(1 + exp(beta * x)) / beta, without overflow.
 

@@ -14,7 +14,6 @@ from iverson.array_api.reduction.reductions import entry_count, mean
 from iverson.array_api.reduction.reductions import sum as _sum
 from iverson.core.dispatch import Wrapper, has_entries, unwrap
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
-from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import Shape, as_int, check_choice, normalize_axis
 from iverson.ops import F
 
@@ -58,7 +57,6 @@ def log_softmax(x: A | ArrayLike, /, axis: Axis = -1) -> A:
 
 
 @method
-@checked
 @in_single
 def cross_entropy(
     logits: A | ArrayLike,

@@ -50,7 +50,7 @@ _RENAMED = {"a_min": "min", "a_max": "max", "ddof": "correction", "newshape": "s
 _UNLIKE = {"atleast_1d", "fill_diagonal", "save"}
 _SPACES = {"numpy.linalg": "linalg", "numpy.fft": "fft"}
 #: What our functions call a parameter that is one array: NumPy takes a sequence of numbers there.
-_ARRAYS = {"a", "b", "fp", "indices", "q", "values", "x", "x1", "x2", "xp"}
+_ARRAYS = {"a", "b", "fp", "indices", "p", "q", "values", "x", "x1", "x2", "xp"}
 #: What has no derivative: comparisons and texts.
 _CONSTANT = {
     "allclose", "array2string", "array_equal", "array_equiv", "array_repr", "array_str", "isclose",
@@ -68,7 +68,11 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
     """
     if not all(isinstance(x, (Operand, np.ndarray, np.generic, list, tuple, *SCALARS)) for x in inputs):
         return NotImplemented
-    name = f"numpy.{ufunc.__name__}" + f".{method}" * (method != "__call__")
+    library = "numpy" if hasattr(np, ufunc.__name__) else "scipy.special"
+    name = f"{library}.{ufunc.__name__}" + f".{method}" * (method != "__call__")
+    outputs = [x for x in as_tuple(options.get("out")) if x is not None]
+    if all(isinstance(x, np.ndarray) for x in outputs) and outputs and not any(map(_is_tracked, inputs)):
+        return _by_numpy(name, getattr(ufunc, method), inputs, options)  # array += x
     _refuse_output(name, options)
     if options.get("where", True) is not True:
         _refuse(name, "where", options["where"])
@@ -96,6 +100,10 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
         if key not in allowed and (key not in ignored or value != ignored[key]):
             _refuse(name, key, value)
     return function(*operands, **{k: v for k, v in options.items() if k in allowed})
+
+
+def _is_tracked(x: Argument) -> bool:
+    return isinstance(x, Operand) and is_tracked(unwrap(x))
 
 
 def _operand(x: Any, name: str) -> Any:

@@ -617,6 +617,7 @@ class Generator:
         return take_positions(x, positions(numbers, count, "choice"), k)
 
 
+@checked
 def default_rng(seed: Seed | Generator | None = None) -> Generator:
     """A `Generator` whose draws follow from the seed: an integer, a sequence of them, or None for chance.
 

@@ -310,6 +310,7 @@ def logsumexp(
     return total if keepdims else F.squeeze(total, axis=axes)
 
 
+@checked
 def softmax(x: A | ArrayLike, /, axis: Axis | None = None) -> A:
     """exp(x) / sum(exp(x)) along an axis; over all entries unless an axis is given. As `iverson.softmax`.
 
@@ -321,6 +322,7 @@ def softmax(x: A | ArrayLike, /, axis: Axis | None = None) -> A:
     return _along(_softmax, x, axis, "softmax")
 
 
+@checked
 def log_softmax(x: A | ArrayLike, /, axis: Axis | None = None) -> A:
     """x - log(sum(exp(x))) along an axis; over all entries unless an axis is given. As `iverson.log_softmax`.
 

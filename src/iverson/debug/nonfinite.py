@@ -11,12 +11,13 @@ from iverson.autograd.node import line_of, user_call
 from iverson.core.counting import checks
 from iverson.core.counting.checks import Operands
 from iverson.core.errors import NonFiniteError
-from iverson.core.inputs.arguments import as_flag
+from iverson.core.inputs.arguments import as_flag, checked
 from iverson.core.op import Op
 from iverson.core.protocols import LayoutValue, NDArray
 from iverson.layouts import Bracket, layouts_by_type, select, stored
 
 
+@checked
 @contextmanager
 def nans(*, infinities: bool = True) -> Iterator[None]:
     """Within, the first nan or infinity that is computed raises NonFiniteError, at the user's line.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from iverson.core.counting.work import Work, counting
+from iverson.core.inputs.arguments import checked
 
 
 def count() -> AbstractContextManager[Work]:
@@ -24,6 +25,7 @@ def count() -> AbstractContextManager[Work]:
     return counting()
 
 
+@checked
 def table(work: Work) -> str:
     """A count as text: products by shape, then ops with their calls and memory, then what was skipped.
 

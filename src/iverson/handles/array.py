@@ -27,11 +27,13 @@ from iverson.core.errors import (
     described,
     way_in,
 )
+from iverson.core.inputs.arguments import checked
 from iverson.core.inputs.arrays import plain
 from iverson.core.inputs.foreign_arrays import foreign
 from iverson.core.op import Op
 from iverson.core.python.caller import is_assignment, warn
-from iverson.core.python.foreign_names import remedy
+from iverson.core.python.foreign_names import OF_METHODS, remedy
+from iverson.core.python.scipy_calls import namespace_of_numpy
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import check_choice
 from iverson.handles import subscripts, views
@@ -78,6 +80,8 @@ Other: TypeAlias = Operand | np.ndarray[Any, Any] | np.generic | complex
 
 #: A sparse array of SciPy.
 SparseArray: TypeAlias = Any
+#: A capsule of C, for which Python before 3.13 has no type.
+Capsule: TypeAlias = Any
 
 _SCALARS = frozenset((int, float, complex, bool))
 _CHARS = frozenset(d.char for d in dtypes.ALL)
@@ -232,8 +236,9 @@ class Array(Operand, Methods):
         def __getattr__(self, name: str) -> Any:
             if hasattr(type(self), name):  # a property that raised: with what it said
                 return object.__getattribute__(self, name)
+            end = remedy(name, OF_METHODS)
             raise AttributeError(
-                f"'{type(self).__name__}' object has no attribute '{name}'{remedy(name)}", name=name, obj=self
+                f"'{type(self).__name__}' object has no attribute '{name}'{end}", name=name, obj=self
             )
 
     if TYPE_CHECKING:
@@ -242,6 +247,8 @@ class Array(Operand, Methods):
 
         def _become(self, result: Self) -> None:
             """Make this handle stand for ``result``, which has the same kind, shape and dtype."""
+
+        def __arrow_array__(self, type: str | None = None) -> Any: ...
 
         def detach(self) -> Self:
             """The same entries, not tracked."""
@@ -276,6 +283,7 @@ class Array(Operand, Methods):
         """The entries as a vector, row by row; a write into it is one into the array."""
         return self.reshape(-1)
 
+    @checked
     def copy(self, order: Literal["C", "F", "A", "K"] = "C") -> Self:
         """A copy, through which gradients pass; the order of entries in memory is ours."""
         check_choice(order, ("C", "F", "A", "K"), "copy", "order")
@@ -419,10 +427,16 @@ class Array(Operand, Methods):
 
     # -- Python ---------------------------------------------------------------------------------------
 
+    def __arrow_c_array__(self, requested_schema: Capsule | None = None) -> tuple[Capsule, Capsule]:
+        """Arrow's structures in C of a vector, for Polars and others; pyarrow makes them."""
+        structures: tuple[Capsule, Capsule] = self.__arrow_array__().__arrow_c_array__(requested_schema)
+        return structures
+
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         check_choice(api_version, (None, *STANDARDS), "__array_namespace__", "api_version")
-        return sys.modules["iverson"]
+        return namespace_of_numpy(sys._getframe(1)) or sys.modules["iverson"]
 
+    @checked
     def to_device(self, device: Literal["cpu"], /, *, stream: None = None) -> Self:
         """This tensor, if ``device`` is "cpu"; raises ArgumentError for any other."""
         check_choice(device, ("cpu",), "to_device", "device")

@@ -30,7 +30,7 @@ from iverson.core.errors import (
 from iverson.core.float_warnings import cast
 from iverson.core.inputs.arguments import checked
 from iverson.core.protocols import Shaped
-from iverson.core.python.scipy_calls import is_sparse_operand, running_call, way_out
+from iverson.core.python.scipy_calls import ATTRIBUTES, is_sparse_operand, running_call, way_out
 from iverson.handles import printing
 from iverson.handles.array import Array
 from iverson.handles.views import read_again
@@ -68,6 +68,18 @@ class Tensor(Handle, Array, TensorMethods):
     """
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in ATTRIBUTES or not (theirs := running_call()):
+                return super().__getattr__(name)
+            if self._node is not None:
+                raise self._refusal(theirs)
+            if name.endswith("matvec"):  # of a linear operator: SciPy iterates with arrays of NumPy
+                matrix = self if name == "matvec" else self.conj().mT
+                return lambda v: (matrix @ v).numpy()
+            return getattr(self.__array__(), name)
 
     # -- facts ---------------------------------------------------------------------------------------
 
@@ -172,6 +184,7 @@ class Tensor(Handle, Array, TensorMethods):
             return result
         return bind(TABLE["detached"], (result,))
 
+    @checked
     def register_hook(self, hook: Hook) -> api.HookHandle:
         """`iverson.autograd.register_hook` on this tensor."""
         return api.register_hook(self, hook)
@@ -233,14 +246,7 @@ class Tensor(Handle, Array, TensorMethods):
         if is_sparse_operand(sys._getframe(1)):
             return np.array(None, dtype=object)
         if self._node is not None:
-            theirs = running_call()
-            raise GradientError(
-                theirs or "conversion to a NumPy array",
-                "" if theirs else "x",
-                got=f"a tensor that tracks gradients ({self._node.describe()})",
-                expected="what SciPy can compute with in NumPy" if theirs else "",
-                remedy=way_out(theirs) if theirs else "call x.detach() first",
-            )
+            raise self._refusal(running_call())
         self._note_left()
         self._note_read()
         array = to_strided(self._value)
@@ -255,6 +261,19 @@ class Tensor(Handle, Array, TensorMethods):
                 "conversion", "copy", got=f"False for layout '{self.layout}'", expected="True or None"
             )
         return array.copy() if copy else read_only(array)
+
+    def _refusal(self, theirs: str) -> GradientError:
+        """Error about a conversion to an array of NumPy, which carries no gradient.
+
+        theirs : dotted name of the function of SciPy that is running; "" if none is.
+        """
+        return GradientError(
+            theirs or "conversion to a NumPy array",
+            "" if theirs else "x",
+            got=f"a tensor that tracks gradients ({self._node.describe()})",
+            expected="what SciPy can compute with in NumPy" if theirs else "",
+            remedy=way_out(theirs) if theirs else "call x.detach() first",
+        )
 
     def __buffer__(self, flags: int) -> memoryview:
         """The entries as memory that is read only, for `memoryview` and `bytes` (Python 3.12)."""

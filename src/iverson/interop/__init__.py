@@ -11,6 +11,7 @@ before it.
 - `binsparse`: files in the Binsparse format.
 - `einops`: tensors in einops.
 - `scipy`: SciPy's functions and solvers, with derivatives.
+- `sklearn`: scikit-learn's metrics as tensors, for a block.
 - `entry_buffers`: buffers of tensors' entries, small ones joined.
 - `messages`: pytrees of tensors as messages between processes.
 - `dask`: losses and parameter tables on a cluster.

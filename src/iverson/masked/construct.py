@@ -75,6 +75,7 @@ def masked_tensor(data: Data, mask: Numbers | None = None, *, requires_grad: boo
     return result.detach().requires_grad_() if requires_grad else result
 
 
+@checked
 def as_masked_tensor(data: Data, mask: Numbers | None = None) -> MaskedTensor:
     """The result of `masked_tensor`; a MaskedTensor without a new mask is returned as it is.
 

@@ -27,6 +27,7 @@ from iverson.core.dispatch import (
     zero_filled,
 )
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from iverson.core.inputs.arguments import checked
 from iverson.core.protocols import DType
 from iverson.handles import Tensor, asarray
 from iverson.handles.array import Array
@@ -106,6 +107,7 @@ class MaskedTensor(Wrapper, Array):
 
     mask = get_mask
 
+    @checked
     def to_tensor(self, fill: ArrayLike) -> Tensor:
         """A plain Tensor with ``fill`` in place of the unspecified entries: leaves masked semantics.
 
@@ -165,6 +167,7 @@ class MaskedTensor(Wrapper, Array):
     def requires_grad(self, value: bool) -> None:
         self.requires_grad_(value)
 
+    @checked
     def requires_grad_(self, requires_grad: bool = True) -> MaskedTensor:
         """Make this tensor a leaf of the graph (or take it out), in place; its specified entries are.
 
@@ -193,6 +196,7 @@ class MaskedTensor(Wrapper, Array):
         """The same entries, not tracked. Shares memory."""
         return self._rewrap(self._inner.detach())
 
+    @checked
     def register_hook(self, hook: Callable[[MaskedTensor], Array | ArrayLike | None]) -> api.HookHandle:
         """`iverson.autograd.register_hook` on this tensor: the hook is handed MaskedTensors."""
 
@@ -264,6 +268,12 @@ class MaskedTensor(Wrapper, Array):
             expected="a Tensor: NumPy has no entries that do not exist",
             remedy="call to_tensor(fill) or to_masked_array() first",
         )
+
+    def __dlpack__(self, **options: bool | tuple[int, int] | None) -> Any:
+        return self.__array__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
 
     def to_masked_array(self) -> np.ma.MaskedArray[Any, Any]:
         """The entries as an array of `numpy.ma`, masked where they are unspecified.

@@ -72,7 +72,6 @@ def __dir__() -> list[str]:
 
 
 if not _typing.TYPE_CHECKING:  # checkers would take any name for one that is there
-    from iverson import array_api as _array_api
     from iverson.core.python.foreign_names import absent as _absent
 
-    __getattr__ = _absent("iverson.nn", {"iverson.nn": __all__, "iverson": _array_api.__all__})
+    __getattr__ = _absent("iverson.nn")

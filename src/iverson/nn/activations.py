@@ -256,6 +256,7 @@ def threshold(x: A | ArrayLike, /, threshold: float, value: float) -> A:
     return F.where(x <= threshold, float(value), x)
 
 
+@checked
 @in_single
 def glu(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     """The first half of an axis times the sigmoid of the second (Dauphin et al., 2017).
@@ -279,6 +280,7 @@ def glu(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     return part(0) * F.sigmoid(part(half))
 
 
+@checked
 @in_single
 def softmin(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     """exp(-x) / sum(exp(-x)) along an axis. Raises AxisError, DTypeError for complex x.

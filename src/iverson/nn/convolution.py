@@ -17,6 +17,7 @@ from iverson.array_api.conventions.operands import as_inexact, as_operand, cast,
 from iverson.array_api.signals.array_padding import pad
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import Shape
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.masked.policies import policy
@@ -388,6 +389,7 @@ def _windows(
     )
 
 
+@checked
 def unfold(
     x: A | ArrayLike,
     /,
@@ -423,6 +425,7 @@ def unfold(
     return single(F.reshape(y, shape=(batch, channels * prod(size), prod(counts))), alone)
 
 
+@checked
 @in_single
 def fold(
     x: A | ArrayLike,

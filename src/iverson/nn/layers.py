@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from iverson.handles.typing import A, ArrayLike, NonNegative, Share
 
 
+@checked
 @in_single
 def linear(x: A | ArrayLike, weight: A | ArrayLike, /, bias: A | ArrayLike | None = None) -> A:
     """x @ weight.T + bias.
@@ -63,6 +64,7 @@ def _bias(bias: Array | ArrayLike, shape: tuple[int, ...], operation: str) -> An
     return bias
 
 
+@checked
 @in_single
 def bilinear(
     x1: A | ArrayLike, x2: A | ArrayLike, weight: A | ArrayLike, /, bias: A | ArrayLike | None = None
@@ -95,6 +97,7 @@ def bilinear(
     return out if bias is None else out + _bias(bias, weight.shape[:1], "bilinear")
 
 
+@checked
 def one_hot(x: A | ArrayLike, /, num_classes: SupportsIndex | None = None) -> A:
     """1 at the number of a class and 0 at the others, along a new last axis; of dtype int64.
 

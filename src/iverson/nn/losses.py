@@ -134,6 +134,7 @@ def smooth_l1_loss(
     return averaged(losses, reduction, "smooth_l1_loss")
 
 
+@checked
 @in_single
 def nll_loss(
     x: A | ArrayLike,

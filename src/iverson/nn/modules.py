@@ -16,6 +16,7 @@ from iverson.array_api.entries.creation import asarray, ones, zeros
 from iverson.array_api.entries.manipulation import moveaxis, reshape
 from iverson.array_api.reduction.segments import embedding
 from iverson.core.errors import ArgumentError
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import as_int
 from iverson.dataclasses import dataclass, field
 from iverson.handles import Tensor
@@ -79,6 +80,7 @@ class Linear:
     weight: Tensor
     bias: Tensor | None
 
+    @checked
     def __init__(
         self,
         in_features: int,
@@ -125,6 +127,7 @@ class Conv:
     dilation: Extents = _setting(1)
     groups: int = _setting(1)
 
+    @checked
     def __init__(
         self,
         num_spatial_dims: int,
@@ -186,6 +189,7 @@ class LayerNorm:
     bias: Tensor | None
     eps: float = _setting(1e-5)
 
+    @checked
     def __init__(
         self,
         normalized_shape: ShapeLike,
@@ -223,6 +227,7 @@ class Embedding:
     weight: Tensor
     padding_idx: int | None = _setting()
 
+    @checked
     def __init__(
         self,
         num_embeddings: int,
@@ -284,6 +289,7 @@ class LSTM:
     bias_ih: Tensor | None
     bias_hh: Tensor | None
 
+    @checked
     def __init__(
         self,
         input_size: int,
@@ -341,6 +347,7 @@ class GRU:
     bias_ih: Tensor | None
     bias_hh: Tensor | None
 
+    @checked
     def __init__(
         self,
         input_size: int,
@@ -398,6 +405,7 @@ class MultiHeadAttention:
     output_proj: Linear
     num_heads: int = _setting(1)
 
+    @checked
     def __init__(
         self,
         num_heads: int,
@@ -509,6 +517,7 @@ class Sequential:
 
     layers: tuple[Layer, ...]
 
+    @checked
     def __init__(self, layers: Sequence[Layer]) -> None:
         for k, layer in enumerate(layers):
             if not callable(layer):

@@ -119,4 +119,4 @@ def __dir__() -> list[str]:
 if not _typing.TYPE_CHECKING:  # checkers would take any name for one that is there
     from iverson.core.python.foreign_names import absent as _absent
 
-    __getattr__ = _absent("iverson.optim", {"iverson.optim": __all__})
+    __getattr__ = _absent("iverson.optim")

@@ -6,7 +6,7 @@ from typing import final
 
 from iverson.autograd.mode import recording
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
-from iverson.core.inputs.arguments import as_real
+from iverson.core.inputs.arguments import as_real, checked
 from iverson.core.protocols import Pytree
 from iverson.handles import Tensor
 from iverson.transforms.trees import flatten, unflatten
@@ -34,6 +34,7 @@ class EMA:
     [iverson.Tensor([0.])]
     """
 
+    @checked
     def __init__(self, params: Pytree, decay: float = 0.999) -> None:
         if not 0 <= as_real(decay, "EMA", "decay") < 1:
             raise ArgumentError("EMA", "decay", got=str(decay), expected="a number from 0 to below 1")

@@ -19,6 +19,7 @@ from iverson.array_api.entries.joining import stack
 from iverson.core import dtypes
 from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
+from iverson.core.inputs.arguments import checked
 from iverson.core.protocols import Pytree
 from iverson.handles import Tensor
 from iverson.optim.base import Optimizer
@@ -156,6 +157,7 @@ def _leaves(tree: Pytree, argument: str, operation: str = "update") -> tuple[lis
     return leaves, structure
 
 
+@checked
 def apply_updates(params: Pytree, updates: Pytree) -> Pytree:
     """The parameters with what ``update`` of an optimizer gives added to them.
 

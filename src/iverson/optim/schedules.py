@@ -14,7 +14,7 @@ from math import cos, isfinite, pi
 from typing import TYPE_CHECKING, Literal, SupportsIndex, final
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
-from iverson.core.inputs.arguments import as_flag, as_function, as_real, as_sequence
+from iverson.core.inputs.arguments import as_flag, as_function, as_real, as_sequence, checked
 from iverson.core.shapes import as_int, check_choice
 from iverson.optim.base import Optimizer, StateDict
 
@@ -45,6 +45,7 @@ class Schedule(ABC):
     0.5
     """
 
+    @checked
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = _optimizer(optimizer, type(self).__name__)
         self.base_lrs = self.optimizer.initial_lrs()
@@ -128,6 +129,7 @@ class LambdaLR(_Each):
     0.5
     """
 
+    @checked
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float]) -> None:
         self.lr_lambda = as_function(lr_lambda, "LambdaLR", "lr_lambda")
         super().__init__(optimizer)
@@ -151,6 +153,7 @@ class StepLR(_Each):
     [1.0, 1.0, 0.1, 0.1]
     """
 
+    @checked
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1) -> None:
         self.step_size, self.gamma = self._positive("step_size", step_size), self._real("gamma", gamma)
         super().__init__(optimizer)
@@ -174,6 +177,7 @@ class MultiStepLR(_Each):
     [1.0, 0.1, 0.1, 0.01]
     """
 
+    @checked
     def __init__(self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1) -> None:
         epochs = as_sequence(milestones, "MultiStepLR", "milestones")
         self.milestones = sorted(as_int(m, "MultiStepLR", "milestones") for m in epochs)
@@ -199,6 +203,7 @@ class ConstantLR(_Each):
     [0.5, 0.5, 1.0, 1.0]
     """
 
+    @checked
     def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5) -> None:
         self.factor, self.total_iters = (
             self._real("factor", factor),
@@ -225,6 +230,7 @@ class LinearLR(_Each):
     [0.5, 0.75, 1.0, 1.0]
     """
 
+    @checked
     def __init__(
         self,
         optimizer: Optimizer,
@@ -257,6 +263,7 @@ class ExponentialLR(_Each):
     [1.0, 0.5, 0.25, 0.125]
     """
 
+    @checked
     def __init__(self, optimizer: Optimizer, gamma: float) -> None:
         self.gamma = self._real("gamma", gamma)
         super().__init__(optimizer)
@@ -280,6 +287,7 @@ class PolynomialLR(_Each):
     [1.0, 0.5, 0.0, 0.0]
     """
 
+    @checked
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0) -> None:
         self.total_iters, self.power = self._positive("total_iters", total_iters), self._real("power", power)
         super().__init__(optimizer)
@@ -305,6 +313,7 @@ class CosineAnnealingLR(_Each):
     [1.0, 0.8536, 0.5, 0.1464, 0.0]
     """
 
+    @checked
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0) -> None:
         self.T_max, self.eta_min = self._positive("T_max", T_max), self._real("eta_min", eta_min)
         super().__init__(optimizer)
@@ -329,6 +338,7 @@ class CosineAnnealingWarmRestarts(_Each):
     [1.0, 0.5, 1.0, 0.5, 1.0]
     """
 
+    @checked
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0) -> None:
         self.T_0, self.T_mult = self._positive("T_0", T_0), self._positive("T_mult", T_mult)
         self.eta_min = self._real("eta_min", eta_min)
@@ -365,6 +375,7 @@ class OneCycleLR(_Each):
     [0.04, 0.52, 1.0, 0.86]
     """
 
+    @checked
     def __init__(
         self,
         optimizer: Optimizer,
@@ -442,6 +453,7 @@ class SequentialLR(Schedule):
     [0.1, 0.1, 1.0, 0.5]
     """
 
+    @checked
     def __init__(
         self, optimizer: Optimizer, schedulers: Sequence[Schedule], milestones: Sequence[int]
     ) -> None:
@@ -486,6 +498,7 @@ class ReduceLROnPlateau:
     0.5
     """
 
+    @checked
     def __init__(
         self,
         optimizer: Optimizer,

@@ -372,6 +372,7 @@ def _results(body: _Body, start: int = 0) -> list[tuple[Any, Any]]:
 # --- cond ---------------------------------------------------------------------------------------------
 
 
+@checked
 def cond(
     pred: Array | ArrayLike, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Tree
 ) -> R:
@@ -704,6 +705,7 @@ def _length(slices: _Leaves, length: SupportsIndex | None) -> int:
     return next(iter(leaf_by_length))
 
 
+@checked
 def while_loop(
     cond_fun: Callable[[R], Array | bool], body_fun: Callable[[R], R], init: R, max_steps: int | None = None
 ) -> R:
@@ -824,6 +826,7 @@ def _check_flag(condition: _Body) -> None:
         )
 
 
+@checked
 def fori_loop(
     lower: Array | ArrayLike, upper: Array | ArrayLike, body_fun: Callable[[Tensor, R], R], init: R
 ) -> R:
@@ -882,6 +885,7 @@ def _bound(x: Any, argument: str) -> Any:
 # --- checkpoint ---------------------------------------------------------------------------------------
 
 
+@checked
 def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
     """A function of which only the arguments are kept for its derivative, which computes the rest again.
 

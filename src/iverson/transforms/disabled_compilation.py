@@ -8,6 +8,7 @@ from contextvars import ContextVar
 
 import numpy as np
 
+from iverson.core.inputs.arguments import checked
 from iverson.core.protocols import Pytree
 from iverson.handles import asarray
 from iverson.transforms.trees import R, flatten, unflatten
@@ -17,6 +18,7 @@ _disabled: ContextVar[bool] = ContextVar("iverson_disabled", default=False)
 is_disabled = _disabled.get
 
 
+@checked
 @contextmanager
 def disable_jit(disable: bool = True) -> Iterator[None]:
     """Within, functions compiled by `jit` run as Python, and so do `scan`, `cond`, loops and `checkpoint`.

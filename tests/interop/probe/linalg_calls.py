@@ -20,7 +20,7 @@ _P = "linalg"
 names(
     _P,
     "det inv expm pinv svdvals eigvals eigvalsh logm sqrtm cholesky norm polar lu schur hessenberg ldl rq qr "
-    "eigh eig svd signm cosm sinm tanm coshm sinhm tanhm pinvh lu_factor bandwidth "
+    "eig svd signm cosm sinm tanm coshm sinhm tanhm pinvh lu_factor bandwidth "
     "matrix_balance issymmetric ishermitian",
     spd / 20,
 )
@@ -49,6 +49,7 @@ names(_P, "subspace_angles", tall[:, :2].copy(), tall[::-1, :2].copy())
 names(_P, "qr_multiply", tall, rng.normal(size=(3, 5)))
 names(_P, "leslie", np.abs(wave), np.abs(wave[1:]))
 names(_P, "eigvals_banded eig_banded cholesky_banded", symmetric_bands, lower=True)
+calls(_P, spd / 20, eigh=lambda f, a: (f(a)[0], f(a)[1] ** 2))  # each vector has either sign
 names(_P, "eigh_tridiagonal eigvalsh_tridiagonal", wave, wave[1:])
 names(_P, "solveh_banded", symmetric_bands, right, lower=True)
 calls(_P, bands, right, solve_banded=lambda f, a, b: f((1, 1), a, b))

@@ -11,7 +11,6 @@ from iverson.array_api.conventions.operands import as_operand, check_device
 from iverson.core import dtypes
 from iverson.core.dtypes import isdtype, result_type
 from iverson.core.errors import DTypeError
-from iverson.core.inputs.arguments import checked
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ def _named(type: DTypeLike, operation: str) -> Any:
 
 
 @method
-@checked
 def astype(x: A | ArrayLike, /, dtype: DTypeLike, *, copy: bool = True, device: Device = None) -> A:
     """x with its entries converted to ``dtype``; a new tensor unless ``copy=False`` and nothing changes.
 

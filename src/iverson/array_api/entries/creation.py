@@ -541,6 +541,7 @@ def eye(
     return _made(convert(diagonal_value, layout), requires_grad)
 
 
+@checked
 def diag(v: A | ArrayLike, /, *, k: SupportsIndex = 0, layout: Layout = "strided") -> A:
     """The square matrix with a vector on its ``k``-th diagonal and zeros elsewhere. Differentiable in v.
 
@@ -583,6 +584,7 @@ def _diagonal_pattern(shape: tuple[int, ...], offset: int) -> CooPattern:
     return CooPattern(shape, indices, True)
 
 
+@checked
 def meshgrid(*arrays: A | ArrayLike, indexing: Literal["xy", "ij"] = "xy") -> tuple[A, ...]:
     """One grid of coordinates per axis, from vectors of coordinates.
 
@@ -672,6 +674,7 @@ def from_dlpack(
     return asarray(array, requires_grad=requires_grad)
 
 
+@checked
 def tensor(
     data: Data, /, *, dtype: DTypeLike | None = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:

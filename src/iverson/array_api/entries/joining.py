@@ -12,6 +12,7 @@ from iverson.array_api.conventions.methods import method, variadic_method
 from iverson.array_api.conventions.operands import as_operand, as_operands, check_entries
 from iverson.array_api.entries.manipulation import as_vector
 from iverson.core.errors import ArgumentError, ShapeError
+from iverson.core.inputs.arguments import checked
 from iverson.core.inputs.arrays import plain
 from iverson.core.protocols import NDArray
 from iverson.core.shapes import Shape, as_int, as_shape, check_storable, concat_offsets, normalize_axis
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from iverson.handles.typing import A, ArrayLike, Axis, ShapeLike
 
 
+@checked
 def concat(arrays: Sequence[A | ArrayLike] | A, /, *, axis: Axis | None = 0) -> A:
     """Arrays one after the other along an axis; ``axis=None`` flattens them first. dtypes are promoted.
 
@@ -43,6 +45,7 @@ def concat(arrays: Sequence[A | ArrayLike] | A, /, *, axis: Axis | None = 0) -> 
     return F.concat(*xs, axis=k, offsets=concat_offsets([x.shape[k] for x in xs]))
 
 
+@checked
 def stack(arrays: Sequence[A | ArrayLike] | A, /, *, axis: Axis = 0) -> A:
     """Arrays of one shape along a new axis. dtypes are promoted.
 

@@ -11,7 +11,6 @@ from iverson.array_api.conventions.methods import method, variadic_method
 from iverson.array_api.conventions.operands import as_operand, as_operands, as_tuple
 from iverson.core.dispatch import value_of
 from iverson.core.errors import ArgumentError, ShapeError
-from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import (
     Shape,
     as_int,
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 
 @variadic_method
-@checked
 def reshape(x: A | ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) -> A:
     """The same entries in another shape, in row-major order; one extent may be -1.
 

@@ -18,7 +18,7 @@ from iverson.array_api.entries.searching import argsort, isin, unique_values
 from iverson.core import dtypes
 from iverson.core.dispatch import has_entries, unwrap
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
-from iverson.core.inputs.arguments import as_sequence
+from iverson.core.inputs.arguments import as_sequence, checked
 from iverson.core.shapes import as_int, as_shape, normalize_axis
 from iverson.handles import Tensor
 from iverson.ops import F
@@ -123,6 +123,7 @@ def column_stack(arrays: Sequence[A | ArrayLike], /) -> A:
     return concat([expand_dims(x, 1) if x.ndim == 1 else x for x in xs], axis=1)
 
 
+@checked
 def append(array: A | ArrayLike, values: A | ArrayLike, /, axis: Axis | None = None) -> A:
     """An array with values after it along an axis; None: both as vectors.
 
@@ -144,6 +145,7 @@ def _along(x: A | ArrayLike, axis: Axis | None, name: str) -> tuple[A, int]:
     return (ravel(x), 0) if axis is None else (x, normalize_axis(axis, x.ndim, name))
 
 
+@checked
 def insert(
     array: A | ArrayLike, index: SupportsIndex, values: A | ArrayLike, /, axis: Axis | None = None
 ) -> A:
@@ -179,6 +181,7 @@ def insert(
     return concat(parts, axis=k)
 
 
+@checked
 def delete(array: A | ArrayLike, index: Positions, /, axis: Axis | None = None) -> A:
     """An array without some positions along an axis; None: of all entries as a vector.
 

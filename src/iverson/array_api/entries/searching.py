@@ -21,7 +21,6 @@ from iverson.array_api.entries.manipulation import as_vector
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
-from iverson.core.inputs.arguments import checked
 from iverson.core.protocols import DType, NDArray
 from iverson.core.shapes import check_choice, normalize_axis
 from iverson.handles import Tensor
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 
 @method
-@checked
 def sort(x: A | ArrayLike, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True) -> A:
     """The entries in increasing (or decreasing) order along an axis; nan counts as the largest.
 
@@ -51,7 +49,6 @@ def sort(x: A | ArrayLike, /, *, axis: Axis = -1, descending: bool = False, stab
 
 
 @method
-@checked
 def argsort(x: A | ArrayLike, /, *, axis: Axis = -1, descending: bool = False, stable: bool = True) -> A:
     """The positions that sort x along an axis, as int64; equal entries keep their order if ``stable``.
 
@@ -104,7 +101,6 @@ def _explicit(x: Array | NDArray, operation: str) -> np.ndarray[Any, Any]:
 
 
 @method
-@checked
 def isin(x1: A | ArrayLike, x2: A | ArrayLike, /, *, invert: bool = False) -> A:
     """Mask of the entries of x1 that equal some entry of x2 (or, with ``invert``, none), as bool.
 
@@ -234,7 +230,6 @@ def _check_known(x: Array | ArrayLike, operation: str) -> None:
 
 
 @method
-@checked
 def unique(
     x: Array | ArrayLike,
     /,

@@ -190,6 +190,7 @@ def cholesky(x: A | ArrayLike, /, *, upper: bool = False) -> A:
     return F.mH(lower) if upper else lower
 
 
+@checked
 def eigh(x: A | ArrayLike, /, UPLO: Literal["L", "U"] | None = None) -> EighResult:
     """The eigenvalues, increasing, and orthonormal eigenvectors (as columns) of Hermitian matrices.
 
@@ -219,6 +220,7 @@ def _of_triangle(x: Array | ArrayLike, triangle: str | None, operation: str) -> 
     return hermitian(x, triangle == "L", operation)
 
 
+@checked
 def eigvalsh(x: A | ArrayLike, /, UPLO: Literal["L", "U"] | None = None) -> A:
     """The eigenvalues of `eigh`. Arguments and errors are those of `eigh`.
 
@@ -286,6 +288,7 @@ def svdvals(x: A | ArrayLike, /) -> A:
     return F.svdvals(as_inexact(x, "svdvals"))
 
 
+@checked
 def qr(x: A | ArrayLike, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
     """The decomposition x = Q @ R with orthonormal columns in Q and R upper triangular.
 
@@ -340,6 +343,7 @@ def matrix_power(x: A | ArrayLike, n: SupportsIndex, /) -> A:
     return result
 
 
+@checked
 def trace(x: A | ArrayLike, /, *, offset: SupportsIndex = 0, dtype: DTypeLike | None = None) -> A:
     """The sums of the ``offset``-th diagonals of matrices; ``dtype`` as in `iverson.sum`.
 
@@ -352,6 +356,7 @@ def trace(x: A | ArrayLike, /, *, offset: SupportsIndex = 0, dtype: DTypeLike | 
     return _sum(diagonal(x, offset=offset), -1, dtype=dtype)
 
 
+@checked
 def cross(x1: A | ArrayLike, x2: A | ArrayLike, /, *, axis: Axis = -1) -> A:
     """The vector products of vectors of three entries along an axis; the other axes broadcast.
 

@@ -15,6 +15,7 @@ from iverson.array_api.reduction.norms import MATRIX_ORDERS, matrix_norm
 from iverson.array_api.signals.array_padding import pad as _pad
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
+from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import check_choice
 from iverson.ops import F
 
@@ -71,6 +72,7 @@ def logm(x: A | ArrayLike, /) -> A:
     return F.logm(as_inexact(x, "logm"))
 
 
+@checked
 def cond(x: A | ArrayLike, /, *, p: Order | None = None) -> A:
     """The condition numbers of matrices: the norm of x times that of its inverse.
 

@@ -10,6 +10,7 @@ from iverson.array_api.conventions.data_types import finfo
 from iverson.array_api.conventions.operands import as_inexact, as_weak
 from iverson.array_api.reduction.reductions import sum as _sum
 from iverson.core.errors import ShapeError, speaking_as
+from iverson.core.inputs.arguments import checked
 from iverson.ops import F
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from iverson.handles.typing import A, ArrayLike
 
 
+@checked
 def pinv(x: A | ArrayLike, /, *, rtol: A | ArrayLike | None = None, atol: A | ArrayLike | None = None) -> A:
     """The Moore-Penrose inverse, of shape (..., n, m) for x of shape (..., m, n).
 
@@ -53,6 +55,7 @@ def _tolerances(
     return tolerances[0], tolerances[1]
 
 
+@checked
 def matrix_rank(
     x: A | ArrayLike, /, *, rtol: A | ArrayLike | None = None, atol: A | ArrayLike | None = None
 ) -> A:

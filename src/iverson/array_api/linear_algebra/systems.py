@@ -216,6 +216,7 @@ def cholesky_solve(b: A | ArrayLike, factor: A | ArrayLike, /, *, upper: bool = 
         return by_columns(solved, right)
 
 
+@checked
 def lstsq(
     a: A | ArrayLike,
     b: A | ArrayLike,
@@ -274,6 +275,7 @@ def lstsq(
     return LstsqResult(x, squares, rank, values)
 
 
+@checked
 def solve_toeplitz(c: A | ArrayLike, b: A | ArrayLike, /, *, r: A | ArrayLike | None = None) -> Tensor:
     """x with T @ x = b for a Toeplitz matrix, T[i, j] = c[i - j] for i >= j and r[j - i] above the diagonal.
 

@@ -19,7 +19,6 @@ from iverson.array_api.reduction.reductions import min as _min
 from iverson.array_api.reduction.reductions import prod as _prod
 from iverson.array_api.reduction.reductions import sum as _sum
 from iverson.core import dtypes
-from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import normalize_axes
 from iverson.ops import F
 
@@ -65,7 +64,6 @@ def _filled(x: Array | ArrayLike, name: str, value: float) -> tuple[Any, Any]:
 
 
 @method
-@checked
 def nansum(
     x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> A:
@@ -81,7 +79,6 @@ def nansum(
 
 
 @method
-@checked
 def nanprod(
     x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> A:
@@ -97,7 +94,6 @@ def nanprod(
 
 
 @method
-@checked
 def nancumsum(x: A | ArrayLike, /, axis: Axis | None = None, *, dtype: DTypeLike | None = None) -> A:
     """The sums of the entries so far along an axis (None: of x with one axis), of those that are not nan.
 
@@ -111,7 +107,6 @@ def nancumsum(x: A | ArrayLike, /, axis: Axis | None = None, *, dtype: DTypeLike
 
 
 @method
-@checked
 def nancumprod(x: A | ArrayLike, /, axis: Axis | None = None, *, dtype: DTypeLike | None = None) -> A:
     """The products of the entries so far along an axis (None: of x with one axis), of those that are not nan.
 
@@ -158,7 +153,6 @@ def _over(total: Array, count: Array) -> Any:
 
 
 @method
-@checked
 def nanmean(
     x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> A:
@@ -176,7 +170,6 @@ def nanmean(
 
 
 @method
-@checked
 def nanvar(
     x: A | ArrayLike,
     /,
@@ -213,7 +206,6 @@ def _distances(x: Array | ArrayLike, name: str, axis: Axes, correction: float) -
 
 
 @method
-@checked
 def nanstd(
     x: A | ArrayLike,
     /,
@@ -240,7 +232,6 @@ def nanstd(
 
 
 @method
-@checked
 def nanquantile(
     x: A | ArrayLike,
     /,
@@ -263,7 +254,6 @@ def nanquantile(
 
 
 @method
-@checked
 def nanpercentile(
     x: A | ArrayLike,
     /,
@@ -286,7 +276,6 @@ def nanpercentile(
 
 
 @method
-@checked
 def nanmedian(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     """The middle entry in order of those that are not nan over axes (None: all), or the mean of two.
 
@@ -311,7 +300,6 @@ def _extremum(name: str, x: Array | ArrayLike, axis: Axes, keepdims: bool, large
 
 
 @method
-@checked
 def nanmax(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     """The largest over axes (None: all) of the entries that are not nan, nan without one.
 
@@ -325,7 +313,6 @@ def nanmax(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) ->
 
 
 @method
-@checked
 def nanmin(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     """The smallest over axes (None: all) of the entries that are not nan, nan without one.
 
@@ -352,7 +339,6 @@ def _position(name: str, x: Array | ArrayLike, axis: Axis | None, keepdims: bool
 
 
 @method
-@checked
 def nanargmax(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool = False) -> A:
     """The position along an axis (None: in the flattened array) of the first largest that is not nan.
 
@@ -366,7 +352,6 @@ def nanargmax(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool =
 
 
 @method
-@checked
 def nanargmin(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool = False) -> A:
     """The position along an axis (None: in the flattened array) of the first smallest that is not nan.
 

@@ -16,7 +16,6 @@ from iverson.array_api.reduction.reductions import entry_count
 from iverson.core import dtypes
 from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ShapeError
-from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
 from iverson.ops import F
 
@@ -118,7 +117,6 @@ _METHODS: dict[str, Callable[[Any, Any], tuple[Any, Any, Any]]] = {
 
 
 @method
-@checked
 def quantile(
     x: A | ArrayLike,
     /,
@@ -159,7 +157,6 @@ def quantile(
 
 
 @method
-@checked
 def percentile(
     x: A | ArrayLike,
     /,
@@ -303,7 +300,6 @@ def _at(ordered: Array, place: Array) -> Any:
 
 
 @method
-@checked
 def median(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     """The middle entry in order over axes (None: all), or the mean of the two in the middle.
 
@@ -325,7 +321,6 @@ class TopK(NamedTuple):
 
 
 @method
-@checked
 def topk(x: A | ArrayLike, k: SupportsIndex, /, *, axis: Axis = -1, largest: bool = True) -> TopK:
     """The k largest (or smallest) entries along an axis in order, and their positions.
 
@@ -345,7 +340,6 @@ def topk(x: A | ArrayLike, k: SupportsIndex, /, *, axis: Axis = -1, largest: boo
 
 
 @method
-@checked
 def kthvalue(x: A | ArrayLike, k: SupportsIndex, /, *, axis: Axis = -1, keepdims: bool = False) -> TopK:
     """The k-th smallest entry along an axis, counted from 1, and its position.
 
@@ -384,7 +378,6 @@ def _chosen(x: Array, places: slice, axis: int, descending: bool) -> TopK:
 
 
 @method
-@checked
 def logcumsumexp(x: A | ArrayLike, /, axis: Axis = -1) -> A:
     """The logarithm of the sum of exp(x) so far along an axis, without overflow.
 
@@ -427,7 +420,6 @@ def cummax(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: Literal[True
 
 
 @method
-@checked
 def cummax(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: bool = False) -> A | Extrema:
     """The largest entry so far along an axis; nan from the first nan on.
 
@@ -453,7 +445,6 @@ def cummin(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: Literal[True
 
 
 @method
-@checked
 def cummin(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: bool = False) -> A | Extrema:
     """The smallest entry so far along an axis; nan from the first nan on.
 
@@ -467,7 +458,6 @@ def cummin(x: A | ArrayLike, /, axis: Axis = -1, *, return_indices: bool = False
 
 
 @method
-@checked
 def ffill(x: A | ArrayLike, /, axis: Axis = -1, *, limit: int | None = None) -> A:
     """The entries with those that are missing taken from the last one before them along an axis.
 
@@ -488,7 +478,6 @@ def ffill(x: A | ArrayLike, /, axis: Axis = -1, *, limit: int | None = None) -> 
 
 
 @method
-@checked
 def bfill(x: A | ArrayLike, /, axis: Axis = -1, *, limit: int | None = None) -> A:
     """The entries with those that are missing taken from the next one after them along an axis.
 

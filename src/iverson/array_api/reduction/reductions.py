@@ -17,7 +17,6 @@ from iverson.array_api.conventions.operands import as_inexact, as_operand, cast,
 from iverson.core import dtypes
 from iverson.core.dispatch import Wrapper, value_of, zero_filled
 from iverson.core.errors import ArgumentError, ArgumentTypeError, AxisError
-from iverson.core.inputs.arguments import checked
 from iverson.core.shapes import Shape, normalize_axes, normalize_axis
 from iverson.layouts import Sparse
 from iverson.ops import F
@@ -51,7 +50,6 @@ def _ordered(x: Array | ArrayLike, operation: str) -> Any:
 
 
 @method
-@checked
 def sum(
     x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> A:
@@ -68,7 +66,6 @@ def sum(
 
 
 @method
-@checked
 def prod(
     x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> A:
@@ -85,7 +82,6 @@ def prod(
 
 
 @method
-@checked
 def max(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     """The largest entry over axes; nan if there is one.
 
@@ -100,7 +96,6 @@ def max(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
 
 
 @method
-@checked
 def min(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     """The smallest entry over axes; nan if there is one.
 
@@ -115,7 +110,6 @@ def min(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
 
 
 @method
-@checked
 def all(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     """True where all entries over axes are nonzero, or where there are none.
 
@@ -130,7 +124,6 @@ def all(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
 
 
 @method
-@checked
 def any(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     """True where any entry over axes is nonzero; False where there are no entries.
 
@@ -145,7 +138,6 @@ def any(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
 
 
 @method
-@checked
 def logsumexp(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     """log(sum(exp(x))) over axes, without overflow; -inf where there is no entry.
 
@@ -170,7 +162,6 @@ def _position(name: str, x: Array | ArrayLike, axis: Axis | None, keepdims: buil
 
 
 @method
-@checked
 def argmax(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool = False) -> A:
     """The position of the largest entry (the first of equal ones).
 
@@ -186,7 +177,6 @@ def argmax(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool = Fa
 
 
 @method
-@checked
 def argmin(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool = False) -> A:
     """The position of the smallest entry (the first of equal ones).
 
@@ -202,7 +192,6 @@ def argmin(x: A | ArrayLike, /, axis: Axis | None = None, *, keepdims: bool = Fa
 
 
 @method
-@checked
 def count_nonzero(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     """Number of nonzero entries over axes, as int64. Raises AxisError for an axis outside x.
 
@@ -223,7 +212,6 @@ def _floating(x: Any, dtype: DTypeLike | None, operation: str) -> Any:
 
 
 @method
-@checked
 @in_single
 def mean(
     x: A | ArrayLike, /, axis: Axes = None, *, dtype: DTypeLike | None = None, keepdims: bool = False
@@ -284,7 +272,6 @@ def _centred(
 
 
 @method
-@checked
 @in_single
 def var(x: A | ArrayLike, /, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> A:
     """The variance over axes: the sum of squared distances from the mean over (count - correction).
@@ -306,7 +293,6 @@ def var(x: A | ArrayLike, /, axis: Axes = None, *, correction: float = 0.0, keep
 
 
 @method
-@checked
 @in_single
 def std(x: A | ArrayLike, /, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> A:
     """The square root of `var`; where that is 0, so is the derivative.
@@ -340,7 +326,6 @@ def _scan(name: str, x: Any, axis: Axis | None, dtype: DTypeLike | None, initial
 
 
 @method
-@checked
 def cumulative_sum(
     x: A | ArrayLike,
     /,
@@ -362,7 +347,6 @@ def cumulative_sum(
 
 
 @method
-@checked
 def cumulative_prod(
     x: A | ArrayLike,
     /,

@@ -92,6 +92,7 @@ def _over(name: str, x: Array | ArrayLike, s: Lengths, axes: Axes, norm: str) ->
     return getattr(F, name)(_fitted(x, numbers, lengths, name), axes=tuple(sorted(numbers)), norm=norm)
 
 
+@checked
 def fft(
     x: A | ArrayLike, /, *, n: SupportsIndex | None = None, axis: Axis = -1, norm: Norm = "backward"
 ) -> A:
@@ -108,6 +109,7 @@ def fft(
     return _along("fft", x, n, axis, norm)
 
 
+@checked
 def ifft(
     x: A | ArrayLike, /, *, n: SupportsIndex | None = None, axis: Axis = -1, norm: Norm = "backward"
 ) -> A:
@@ -124,6 +126,7 @@ def ifft(
     return _along("ifft", x, n, axis, norm)
 
 
+@checked
 def fftn(x: A | ArrayLike, /, *, s: Lengths = None, axes: Axes = None, norm: Norm = "backward") -> A:
     """The discrete Fourier transform over axes.
 
@@ -138,6 +141,7 @@ def fftn(x: A | ArrayLike, /, *, s: Lengths = None, axes: Axes = None, norm: Nor
     return _over("fftn", x, s, axes, norm)
 
 
+@checked
 def ifftn(x: A | ArrayLike, /, *, s: Lengths = None, axes: Axes = None, norm: Norm = "backward") -> A:
     """The inverse of `fftn`.
 
@@ -152,6 +156,7 @@ def ifftn(x: A | ArrayLike, /, *, s: Lengths = None, axes: Axes = None, norm: No
     return _over("ifftn", x, s, axes, norm)
 
 
+@checked
 def rfft(
     x: A | ArrayLike, /, *, n: SupportsIndex | None = None, axis: Axis = -1, norm: Norm = "backward"
 ) -> A:
@@ -170,6 +175,7 @@ def rfft(
     return F.rfft(_resized(x, k, _length(n, x.shape[k], "rfft")), axis=k, norm=norm)
 
 
+@checked
 def irfft(
     x: A | ArrayLike, /, *, n: SupportsIndex | None = None, axis: Axis = -1, norm: Norm = "backward"
 ) -> A:
@@ -188,6 +194,7 @@ def irfft(
     return F.irfft(_resized(x, k, points // 2 + 1), axis=k, n=points, norm=norm)
 
 
+@checked
 def rfftn(x: A | ArrayLike, /, *, s: Lengths = None, axes: Axes = None, norm: Norm = "backward") -> A:
     """`rfft` along the last of the axes, then `fftn` over the others. DTypeError for complex x.
 
@@ -207,6 +214,7 @@ def rfftn(x: A | ArrayLike, /, *, s: Lengths = None, axes: Axes = None, norm: No
     return F.fftn(half, axes=tuple(sorted(numbers[:-1])), norm=norm) if numbers[1:] else half
 
 
+@checked
 def irfftn(x: A | ArrayLike, /, *, s: Lengths = None, axes: Axes = None, norm: Norm = "backward") -> A:
     """The inverse of `rfftn`: `ifftn` over all axes but the last, then `irfft` along that.
 
@@ -227,6 +235,7 @@ def irfftn(x: A | ArrayLike, /, *, s: Lengths = None, axes: Axes = None, norm: N
     return irfft(x, n=lengths[-1], axis=numbers[-1], norm=norm)
 
 
+@checked
 def hfft(
     x: A | ArrayLike, /, *, n: SupportsIndex | None = None, axis: Axis = -1, norm: Norm = "backward"
 ) -> A:
@@ -243,6 +252,7 @@ def hfft(
     return irfft(F.conj(x), n=n, axis=axis, norm=_SWAPPED[norm])
 
 
+@checked
 def ihfft(
     x: A | ArrayLike, /, *, n: SupportsIndex | None = None, axis: Axis = -1, norm: Norm = "backward"
 ) -> A:
@@ -306,6 +316,7 @@ def _shifted(x: Array | ArrayLike, axes: Axes, operation: str, forward: bool) ->
     return F.roll(x, shift=tuple(shifts), axis=tuple(numbers))
 
 
+@checked
 def fftshift(x: A | ArrayLike, /, *, axes: Axes = None) -> A:
     """x with the entry of frequency 0 moved to the middle of axes (None: all). Raises AxisError.
 
@@ -315,6 +326,7 @@ def fftshift(x: A | ArrayLike, /, *, axes: Axes = None) -> A:
     return _shifted(x, axes, "fftshift", True)
 
 
+@checked
 def ifftshift(x: A | ArrayLike, /, *, axes: Axes = None) -> A:
     """The inverse of `fftshift`.
 

@@ -30,7 +30,7 @@ from iverson.array_api.reduction.reductions import min as _min
 from iverson.array_api.reduction.reductions import sum as _sum
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError
-from iverson.core.inputs.arguments import as_real
+from iverson.core.inputs.arguments import as_real, checked
 from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
 from iverson.handles import Tensor
 from iverson.ops import F
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     Piece: TypeAlias = Callable[[Tensor], Tensor] | float
 
 
+@checked
 def logspace(
     start: float,
     stop: float,
@@ -61,6 +62,7 @@ def logspace(
     return F.pow(as_real(base, "logspace", "base"), exponents)
 
 
+@checked
 def geomspace(
     start: float,
     stop: float,

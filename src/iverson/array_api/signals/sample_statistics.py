@@ -28,7 +28,7 @@ from iverson.array_api.reduction.segments import segment_sum
 from iverson.core import dtypes
 from iverson.core.dispatch import Wrapper, has_entries, rewrap, unwrap
 from iverson.core.errors import ArgumentError, ShapeError, speaking_as
-from iverson.core.inputs.arguments import as_real, as_sequence, checked
+from iverson.core.inputs.arguments import as_real, as_sequence
 from iverson.core.shapes import as_int, check_choice, normalize_axis
 from iverson.handles import Tensor
 from iverson.ops import F
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 
 @method
-@checked
 def isclose(
     x1: A | ArrayLike,
     x2: A | ArrayLike,
@@ -70,7 +69,6 @@ def isclose(
 
 
 @method
-@checked
 def allclose(
     x1: A | ArrayLike,
     x2: A | ArrayLike,
@@ -109,7 +107,6 @@ def argwhere(x: Array | ArrayLike, /) -> Tensor:
 
 
 @tensor_method
-@checked
 def bincount(
     x: Array | ArrayLike, /, *, weights: A | ArrayLike | None = None, minlength: SupportsIndex = 0
 ) -> A:
@@ -164,7 +161,6 @@ class HistogramResult(NamedTuple):
 
 
 @tensor_method
-@checked
 def histogram(
     x: Array | ArrayLike,
     /,
@@ -251,7 +247,6 @@ def _edges(x: Array, bins: Any, limits: Sequence[Real] | None) -> Any:
 
 
 @method
-@checked
 @in_single
 def cov(
     x: A | ArrayLike,
@@ -372,7 +367,6 @@ def _divisor(rows: Array, w: Any, a: Any, correction: float) -> Any:
 
 
 @method
-@checked
 @in_single
 def corrcoef(x: A | ArrayLike, y: A | ArrayLike | None = None, /, *, rowvar: bool = True) -> A:
     """The correlation coefficients of variables, the rows of x, over observations, its columns.
@@ -434,7 +428,6 @@ def interp(x: A | ArrayLike, xp: A | ArrayLike, fp: A | ArrayLike, /) -> A:
 
 
 @tensor_method
-@checked
 @in_single
 def trapezoid(y: A | ArrayLike, /, x: A | ArrayLike | None = None, *, dx: float = 1.0, axis: Axis = -1) -> A:
     """The integral along an axis by the trapezoidal rule.
@@ -502,7 +495,6 @@ def convolve(a: A | ArrayLike, v: A | ArrayLike, /, *, mode: Literal["full", "sa
 
 
 @method
-@checked
 def rot90(x: A | ArrayLike, /, k: SupportsIndex = 1, *, axes: tuple[int, int] = (0, 1)) -> A:
     """x turned by k quarters in the plane of two axes, from the first towards the second.
 

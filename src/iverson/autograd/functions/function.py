@@ -43,7 +43,7 @@ from iverson.core.dispatch import (
 )
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import ArgumentError, ArgumentTypeError, GradientError, GraphError, MissingRuleError
-from iverson.core.inputs.arguments import as_function
+from iverson.core.inputs.arguments import as_function, checked
 from iverson.core.protocols import Shaped
 from iverson.layouts import Zero
 
@@ -490,6 +490,7 @@ def _barred(
     return tuple(map(barred, results))
 
 
+@checked
 def once_differentiable(rule: Rule) -> Callable[..., Any]:
     """A ``backward`` (or ``jvp``) of a `Function` that is not differentiated itself.
 

@@ -5,6 +5,7 @@ Shapes, axes, integers and choices are in `iverson.core.shapes`, arrays in `iver
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, TypeAlias, TypeVar
@@ -12,7 +13,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
-from iverson.core.python.parameters import positional
+from iverson.core.python.foreign_names import is_needless, keyword_remedy
+from iverson.core.python.parameters import positional, takes_keywords
 from iverson.core.shapes import as_int
 
 T = TypeVar("T")
@@ -110,27 +112,59 @@ CHECKS: dict[str, Check] = {
 
 
 def checked(function: AnyFunction, name: str = "") -> AnyFunction:
-    """Wrap ``function`` so that each call checks arguments whose annotation is in `CHECKS`.
+    """Wrap ``function`` so that each call checks arguments whose annotation is in `CHECKS`, and an error
+    about an unknown keyword names one of the function's.
 
-    A function without such parameters is returned unchanged.
+    A function without keywords and such parameters is returned unchanged.
 
-    name : the name of the function in errors; by default its own name.
+    name : the name of the function in errors; by default its own name, for a constructor that of the class.
     """
     annotations = function.__annotations__.items()
     checks = {p: CHECKS[a] for p, a in annotations if a in CHECKS and p != "return"}
-    if not checks:
+    if not (checks or takes_keywords(function)):
         return function
-    operation = name or function.__name__.strip("_")
+    path = function.__qualname__.removesuffix(".__init__").split(".")
+    operation = name or path[-1].strip("_")
     positional_checks = [(k, p, checks[p]) for k, p in enumerate(positional(function)[0]) if p in checks]
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for key, value in kwargs.items():
-            if key in checks:
-                kwargs[key] = checks[key](value, operation, key)
-        for k, key, check in positional_checks:
-            if k < len(args):
-                args = (*args[:k], check(args[k], operation, key), *args[k + 1 :])
-        return function(*args, **kwargs)
+        if checks:
+            for key, value in kwargs.items():
+                if key in checks:
+                    kwargs[key] = checks[key](value, operation, key)
+            for k, key, check in positional_checks:
+                if k < len(args):
+                    args = (*args[:k], check(args[k], operation, key), *args[k + 1 :])
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            options = {k: v for k, v in kwargs.items() if v is not None or not is_needless(k)}
+            if len(options) < len(kwargs) and _unknown_keyword(function, kwargs, operation):
+                return call(*args, **options)  # as NumPy passes on out=None
+            if (refusal := _unknown_keyword(function, kwargs, operation)) is None:
+                raise
+            raise refusal from error
 
     return call  # type: ignore[return-value]
+
+
+def _unknown_keyword(
+    function: AnyFunction, keywords: Iterable[str], operation: str
+) -> ArgumentTypeError | None:
+    """Error about the first keyword that a function does not take; None if it takes all."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    unknown = next((key for key in keywords if key not in names), None)
+    if unknown is None:
+        return None
+    if unknown in {p.name for p in parameters if p.kind is p.POSITIONAL_ONLY}:
+        expected, remedy = "an argument by position", f"write {operation}({unknown}, ...)"
+    else:
+        expected = " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) if names else "no keyword"
+        remedy = keyword_remedy(unknown, names)
+    return ArgumentTypeError(
+        operation, unknown, got="a keyword that it does not have", expected=expected, remedy=remedy
+    )

@@ -30,3 +30,18 @@ def positional(function: Callable[..., object]) -> tuple[tuple[str, ...], str]:
     parameters = inspect.signature(function).parameters.values()
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return tuple(names), next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "")
+
+
+def takes_keywords(function: Callable[..., object]) -> bool:
+    """True if a function has parameters that keywords name, and no ``**kwargs``.
+
+    >>> takes_keywords(lambda x, /, axis=0: x), takes_keywords(lambda x, /: x)
+    (True, False)
+    """
+    if type(function) is FunctionType and function.__dict__.keys().isdisjoint(_ELSEWHERE):
+        code = function.__code__
+        count = code.co_argcount + code.co_kwonlyargcount - code.co_posonlyargcount
+        return count > 0 and not code.co_flags & inspect.CO_VARKEYWORDS
+    kinds = {p.kind for p in inspect.signature(function).parameters.values()}
+    keywords = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    return bool(keywords & kinds) and inspect.Parameter.VAR_KEYWORD not in kinds

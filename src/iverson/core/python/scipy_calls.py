@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 #: Packages whose frames lie between a user's call of SciPy and ours.
@@ -41,6 +41,23 @@ def is_sparse_operand(frame: FrameType) -> bool:
     called.
     """
     return frame.f_code.co_name in _OPERATORS and _module(frame).startswith("scipy.sparse.")
+
+
+#: Attributes of NumPy's arrays and of linear operators that SciPy reads of whatever it is handed.
+ATTRIBUTES = frozenset(("dot", "flags", "matvec", "rmatvec"))
+
+
+def namespace_of_numpy(frame: FrameType) -> ModuleType | None:
+    """NumPy as array-api-compat has it, if the frame is its search for a namespace, among arrays of NumPy.
+
+    There a tensor stands beside arrays of NumPy, and is converted to one or refused.
+    """
+    if frame.f_code.co_name != "array_namespace":
+        return None
+    if not any(type(x).__module__ == "numpy" and hasattr(x, "ndim") for x in frame.f_locals.get("xs", ())):
+        return None
+    package = str(frame.f_globals.get("__package__", "")).removesuffix(".common")
+    return import_module(f"{package}.numpy") if package.endswith("array_api_compat") else None
 
 
 def _inside(frame: FrameType | None) -> Iterator[FrameType]:
@@ -129,4 +146,7 @@ def way_out(name: str) -> str:
     return f"call {ours}, or {name} inside of `with iverson.interop.scipy.use():`"
 
 
-__all__ = ["counterpart", "counterpart_function", "is_sparse_operand", "running_call", "way_out"]
+__all__ = [
+    "ATTRIBUTES", "counterpart", "counterpart_function", "is_sparse_operand", "namespace_of_numpy",
+    "running_call", "way_out",
+]  # fmt: skip

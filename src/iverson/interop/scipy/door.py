@@ -141,11 +141,14 @@ def _as_arrays(tree: Pytree) -> Any:
     return _mapped(lambda x: np.array(x) if isinstance(x, Operand) else x, tree)
 
 
-class _Patch:
-    """The names that `use` replaces, and by how many blocks they are replaced now."""
+class Patch:
+    """Names of modules that a ``with`` block replaces for its duration; blocks nest, in all threads.
 
-    def __init__(self) -> None:
-        self.lock, self.count = locks.reentrant_lock(), 0
+    replacements : called as the first block begins: modules, names, and what to put under them.
+    """
+
+    def __init__(self, replacements: Callable[[], Iterator[tuple[ModuleType, str, Named]]]) -> None:
+        self.lock, self.count, self.replacements = locks.reentrant_lock(), 0, replacements
         self.originals: list[tuple[ModuleType, str, Named]] = []
 
     def enter(self) -> None:
@@ -153,19 +156,9 @@ class _Patch:
         with self.lock:
             self.count += 1
             if self.count == 1:
-                for package in PACKAGES:
-                    self._replace(package)
-
-    def _replace(self, package: str) -> None:
-        module, ours = import_module(f"scipy.{package}"), _ours(package)
-        for name in module.__all__:
-            theirs = getattr(module, name)
-            if isinstance(theirs, ModuleType) or not (callable(theirs) or name in ours):
-                continue
-            if isinstance(theirs, type) and issubclass(theirs, BaseException):
-                continue
-            self.originals.append((module, name, theirs))
-            setattr(module, name, Door(f"scipy.{package}.{name}", theirs, ours.get(name)))
+                for module, name, value in self.replacements():
+                    self.originals.append((module, name, vars(module).get(name, _ABSENT)))
+                    setattr(module, name, value)
 
     def leave(self) -> None:
         """Put the names back, where this is the last block."""
@@ -173,11 +166,30 @@ class _Patch:
             self.count -= 1
             if self.count == 0:
                 for module, name, theirs in self.originals:
-                    setattr(module, name, theirs)
+                    if theirs is _ABSENT:
+                        delattr(module, name)
+                    else:
+                        setattr(module, name, theirs)
                 self.originals.clear()
 
 
-_patch = _Patch()
+_ABSENT = object()
+
+
+def _doors() -> Iterator[tuple[ModuleType, str, Named]]:
+    """Doors in place of SciPy's functions, classes and distributions."""
+    for package in PACKAGES:
+        module, ours = import_module(f"scipy.{package}"), _ours(package)
+        for name in module.__all__:
+            theirs = getattr(module, name)
+            if isinstance(theirs, ModuleType) or not (callable(theirs) or name in ours):
+                continue
+            if isinstance(theirs, type) and issubclass(theirs, BaseException):
+                continue
+            yield module, name, Door(f"scipy.{package}.{name}", theirs, ours.get(name))
+
+
+_patch = Patch(_doors)
 
 
 @contextmanager
@@ -205,4 +217,4 @@ def use() -> Iterator[None]:
         _patch.leave()
 
 
-__all__ = ["PACKAGES", "Door", "counterpart_name", "use"]
+__all__ = ["PACKAGES", "Door", "Patch", "counterpart_name", "use"]
