@@ -23,7 +23,8 @@ from dataclasses import dataclass, replace
 from iverson.codegen.execution.routines import Routine
 from iverson.codegen.nests.access_checks import Plan
 from iverson.codegen.nests.nodes import Buffer, Kernel
-from iverson.codegen.programs.nodes import Number
+from iverson.codegen.nests.print import nameless_text
+from iverson.codegen.programs.nodes import Nest, Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,24 @@ def _places(s: Step) -> tuple[Place, ...]:
     return () if s.when is None else (s.when,)
 
 
+def nest_key(s: Nest) -> str:
+    """Text that is equal for nests with one record of faults: of a kernel, at values of its sizes."""
+    text = nameless_text(s.kernel)
+    return f"{text}\n{s.values}" if s.sizes else text
+
+
+def are_shared(of: Launches) -> bool:
+    """True if threads take part in any of the launches."""
+    return any(
+        1 in s.by_team
+        if isinstance(s, Phases)
+        else bool(s.sharing)
+        if isinstance(s, Gemm)
+        else isinstance(s, RoutineCall) and s.is_shared
+        for s in walk(of.steps)
+    )
+
+
 # --- other integers ---------------------------------------------------------------------------------
 
 
@@ -280,7 +299,9 @@ __all__ = [
     "StopIf",
     "Substitution",
     "Word",
+    "are_shared",
     "moving",
+    "nest_key",
     "walk",
     "with_integers",
 ]

@@ -1,15 +1,20 @@
-"""Thread sharing: the phases, products and calls of a program that threads share, by what they cost."""
+"""Thread sharing: the phases, products and calls of a program that threads share, by what they cost.
+
+Phases whose iterations may write the same entries become ones that threads can share where that pays
+(`codegen.schedule.parallel_scatter`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
-from iverson.codegen.execution.launch import iterations
 from iverson.codegen.execution.routines import Loop as RoutineLoop
-from iverson.codegen.nests.nodes import Loop, Stmt
-from iverson.codegen.nests.phase_cost import cost, is_worth_threads
-from iverson.codegen.programs.nodes import Call, Product
-from iverson.codegen.schedule.parallel_scatter import shared
+from iverson.codegen.nests.nodes import Buffer, Loop, Stmt, shape_at
+from iverson.codegen.nests.phase_cost import cost, is_worth_threads, iterations
+from iverson.codegen.programs.nodes import Branch, Call, Nest, Product, Program, Repeat, Step, whole
+from iverson.codegen.schedule.parallel_scatter import shared, with_ways
 
 #: Multiply-adds from which a product is shared out: some 20 microseconds of a processor. Measured against
 #: OpenBLAS's own threads (`make calibrate`, two threads at 2.5 GHz): not faster up to 1.7e7.
@@ -25,9 +30,43 @@ def may_share(phase: Stmt) -> bool:
     return isinstance(phase, Loop) and phase.mark == "parallel" and not shared(phase)
 
 
-def is_shared_out(phase: Stmt) -> bool:
-    """True if threads share a phase: they may, and it is long."""
-    return may_share(phase) and iterations(phase, {}) > 1 and is_worth_threads(phase, cost(phase, {}))
+def is_shared_out(phase: Stmt, sizes: Mapping[str, int], threads: int | None = None) -> bool:
+    """True if threads share a phase: they may, and it is long.
+
+    threads : 1 if none is shared, more if all are that may be (default: those that are long).
+    """
+    if threads == 1 or not may_share(phase) or iterations(phase, sizes) <= 1:
+        return False
+    return threads is not None or is_worth_threads(phase, cost(phase, sizes))
+
+
+def with_shared_scatters(program: Program, threads: int | None = None) -> Program:
+    """The program with long scatters in a way in which threads can share them.
+
+    threads : as of `is_shared_out`.
+    """
+    copies: list[Buffer] = []
+
+    def block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        return tuple(map(step, steps))
+
+    def step(s: Step) -> Step:
+        if isinstance(s, Repeat):
+            return replace(s, body=block(s.body))
+        if isinstance(s, Branch):
+            return replace(s, then=block(s.then), other=block(s.other))
+        if not isinstance(s, Nest) or not any(map(shared, s.kernel.phases)):
+            return s
+        kernel, buffers = with_ways(s.kernel, s.values, threads)
+        of_nest = [
+            Buffer(f"{b.name}.{len(copies) + k}", b.dtype, shape_at(b, s.values), "temp")
+            for k, b in enumerate(buffers)
+        ]
+        copies.extend(of_nest)
+        return Nest(kernel, (*s.views, *map(whole, of_nest)), s.sizes)
+
+    steps = block(program.steps)
+    return replace(program, steps=steps, buffers=(*program.buffers, *copies))
 
 
 def sharing(s: Product) -> str:
@@ -49,4 +88,4 @@ def is_shared_call(s: Call) -> bool:
     return is_elementwise and prod(s.batch) >= WORTH_CALLS and all(v.contiguous for v in s.views)
 
 
-__all__ = ["is_shared_call", "is_shared_out", "may_share", "sharing"]
+__all__ = ["is_shared_call", "is_shared_out", "may_share", "sharing", "with_shared_scatters"]
