@@ -16,13 +16,14 @@ from types import ModuleType
 from benchmarks.accesses import CASES, Case, gradients
 from benchmarks.report import table
 from iverson import te
-from iverson.codegen.execution import kernel, object_code
-from iverson.codegen.launches import compiled_program
+from iverson.codegen.execution import object_code
+from iverson.codegen.launches import compiled_kernel, compiled_program
 from iverson.codegen.runtime import target
 from iverson.te.elimination import exact_loops
 from iverson.te.ir import integer_sets
 from iverson.te.lowering import statement_lowering
 from iverson.te.lowering.explanation import counts
+from iverson.te.lowering.native_call import NativeCall
 
 # --- exact loops -----------------------------------------------------------------
 
@@ -118,7 +119,7 @@ def compiled(define: Callable[[], list[te.Tensor]]) -> Compiled:
     """Compile what is defined; nothing is remembered from earlier."""
     integer_sets.forget()
     statement_lowering.forget()
-    kernel.forget()
+    compiled_kernel.forget()
     compiled_program.forget()
     watch = Stopwatch(object_code, "to_object", time.process_time)
     try:
@@ -129,13 +130,13 @@ def compiled(define: Callable[[], list[te.Tensor]]) -> Compiled:
         times.append(time.process_time())
         made = statement_lowering.lower(walked)
         times.append(time.process_time())
-        kernels = [step.compiled for step in made.steps if isinstance(step, statement_lowering.Run)]
+        calls = [call.compiled for call in made.calls() if isinstance(call, NativeCall)]
         times.append(time.process_time())
     finally:
         watch.restore()
     spent = [b - a for a, b in pairwise(times)]
     llvm = watch.milliseconds / 1e3
-    lines = sum(k.text.count("\n") for k in kernels)
+    lines = sum(call.text.count("\n") for call in calls)
     return Compiled((*spent[:3], spent[3] - llvm, llvm), len(walked.statements), lines)
 
 

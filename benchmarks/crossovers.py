@@ -240,8 +240,7 @@ class _Scatter(NamedTuple):
 
 
 _COPIES = _Scatter("private", "COPY", lambda n: (n, 2**15, 0))
-_SORTED = _Scatter("sorted", "SORT", lambda n: (2**16, 2**12, n))
-_ATOMIC = _Scatter("atomic", "ATOMIC", lambda n: (2**16, 2**12, n))
+_OWNED = _Scatter("owned", "LOOK", lambda n: (2**16, 2**12, n))
 
 CROSSOVERS = (
     Crossover(
@@ -304,23 +303,15 @@ CROSSOVERS = (
         (8, 12, 16, 24, 32, 48, 64, 96),
     ),
     Crossover(
-        "codegen.schedule.blas_contraction", "WORTH_TWO", "multiply-adds", lambda n: n**3, _te_product,
-        (64, 80, 96, 112, 128, 160),
-    ),
-    Crossover(
         "codegen.schedule.operand_packing", "WORTH", "points", lambda n: n**3, _te_transposed,
         (32, 64, 96, 128, 192, 256),
     ),
     Crossover(
         "codegen.schedule.parallel_scatter", "COPY", "ns an entry", _COPIES.weight, _COPIES.call,
-        tuple(2**k for k in range(15, 22)), ("SORT", "ATOMIC"),
+        tuple(2**k for k in range(15, 22)), ("LOOK",),
     ),
     Crossover(
-        "codegen.schedule.parallel_scatter", "SORT", "ns an iteration", _SORTED.weight, _SORTED.call,
-        (1, 2, 4, 8, 16, 32), ("COPY", "ATOMIC"),
-    ),
-    Crossover(
-        "codegen.schedule.parallel_scatter", "ATOMIC", "ns a write", _ATOMIC.weight, _ATOMIC.call,
-        (0, 1, 2, 4, 8), ("COPY", "SORT"),
+        "codegen.schedule.parallel_scatter", "LOOK", "ns an iteration", _OWNED.weight, _OWNED.call,
+        (0, 1, 2, 4, 8, 16), ("COPY",),
     ),
 )  # fmt: skip

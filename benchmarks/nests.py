@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iverson.codegen.execution.kernel import CompiledKernel
+from iverson.codegen.launches import CompiledKernel
 from iverson.codegen.nests.nodes import INT64, Buffer, Let, Load, Loop, Size, Stmt, Store, Update, Var
 from iverson.expr.nodes import Apply, Const, Expr, Select
 from iverson.kernels.sparse.entry_loops import I, J, P, Rows

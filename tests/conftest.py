@@ -86,10 +86,10 @@ def passes_over_compiled_programs_are_verified() -> Iterator[None]:
     """What each pass of code generation makes of a program, in any test, keeps the rules of the IR."""
 
     def verified(run: Any) -> Any:
-        return wraps(run)(lambda program: verify(run(program)))
+        return wraps(run)(lambda *given: verify(run(*given)))
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("rolled", "in_place", "by_rows"):
+        for name in ("with_shared_scatters", "rolled", "in_place", "by_rows"):
             patch.setattr(compiled_program, name, verified(getattr(compiled_program, name)))
         yield
 

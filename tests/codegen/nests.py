@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from iverson.codegen.execution.kernel import CompiledKernel, compile_kernel
+from iverson.codegen.launches import CompiledKernel, compile_kernel
 from iverson.codegen.nests import interpret
 from iverson.codegen.nests.nodes import BOOL, INT64, Buffer, Kernel, Load, Var
 from iverson.expr.nodes import Apply, Cast, Const, Expr

@@ -21,7 +21,8 @@ import pytest
 
 import iverson
 from iverson import te
-from iverson.codegen.execution import kernel, object_code
+from iverson.codegen.execution import object_code
+from iverson.codegen.launches import compiled_kernel as kernel
 from iverson.codegen.nests.nodes import Buffer, Kernel, Loop, Store
 from iverson.codegen.runtime import kernel_cache, target
 from iverson.core.python.caller import PACKAGE_FOLDER

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen.execution.kernel import compile_kernel
+from iverson.codegen.launches import compile_kernel
 from iverson.codegen.nests import interpret
 from iverson.codegen.nests.nodes import (
     INT64,

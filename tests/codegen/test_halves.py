@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen.execution.kernel import compile_kernel
+from iverson.codegen.launches import compile_kernel
 from iverson.codegen.nests import interpret, nodes
 from iverson.codegen.runtime.target import host
 from iverson.core import dtypes

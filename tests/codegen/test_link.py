@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from iverson import te
-from iverson.codegen.execution import kernel, object_code
+from iverson.codegen.execution import object_code
+from iverson.codegen.launches import compiled_kernel as kernel
 from iverson.codegen.launches import compiled_program
 from iverson.codegen.runtime import object_linking, target
 from iverson.codegen.runtime.object_linking import _SECTION, _Section

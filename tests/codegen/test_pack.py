@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iverson.codegen.execution.kernel import compile_kernel
+from iverson.codegen.launches import compile_kernel
 from iverson.codegen.nests.nodes import Buffer, Kernel, Load, Stmt, Store, Var, statements, with_buffers
 from iverson.codegen.nests.task import Axis, Task
 from iverson.codegen.schedule import operand_packing

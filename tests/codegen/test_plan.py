@@ -1,11 +1,13 @@
-"""Where it is decided that an access is inside its buffer: when compiling, at the call, or in the loop."""
+"""Where it is decided that an access is inside its buffer: by bounds, guards and sizes, or in the loop."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from iverson.codegen.nests.access_checks import accesses, follows, index_buffers, is_inside, plan
-from iverson.codegen.nests.integer_bounds import Ranges, Scope
+from iverson.codegen.nests.access_checks import accesses, is_inside, plan
+from iverson.codegen.nests.integer_bounds import Scope
 from iverson.codegen.nests.nodes import BOOL, INT64, Buffer, If, Kernel, Let, Local, Loop, Size, Stmt, Store
 from iverson.expr.nodes import Cast, Expr, Select
 from tests.codegen.nests import F64, I32, add, c, f, i, ld
@@ -57,26 +59,26 @@ PLANS: dict[str, tuple[Kernel, str]] = {
     "before the first": (_kernel(_put(ld(X, f("subtract", i, c(1)))), upper=c(3)), "loop"),
     "a loop that is empty": (_kernel(_put(ld(X, c(7))), upper=c(0)), "proven"),
     "up to the size": (_kernel(_put(ld(LONG, i)), upper=N), "proven"),
-    "beyond the size": (_kernel(_put(ld(LONG, add(i, c(1)))), upper=N), "call"),
-    "up to a size that is not its own": (_kernel(_put(ld(X, i)), upper=N), "call"),
-    "nine of a size": (_kernel(_put(ld(LONG, i))), "call"),
-    "read": (_kernel(_put(ld(X, READ))), "call"),
-    "up to what is read": (_kernel(_put(ld(X, i)), upper=ld(AT, c(0))), "call"),
+    "beyond the size": (_kernel(_put(ld(LONG, add(i, c(1)))), upper=N), "loop"),
+    "up to a size that is not its own": (_kernel(_put(ld(X, i)), upper=N), "loop"),
+    "nine of a size": (_kernel(_put(ld(LONG, i))), "loop"),
+    "read": (_kernel(_put(ld(X, READ))), "loop"),
+    "up to what is read": (_kernel(_put(ld(X, i)), upper=ld(AT, c(0))), "loop"),
     "up to what is written": (_kernel(_put(ld(X, i)), upper=ld(OWN, c(0))), "loop"),
     "up to what is made of floats": (_kernel(_put(ld(X, i)), upper=Cast(ld(X, c(0)), INT64)), "loop"),
     "written": (_kernel(_put(ld(X, ld(OWN, i)))), "loop"),
     "made of floats": (_kernel(_put(ld(X, Cast(ld(X, c(0)), INT64)))), "loop"),
-    "read beyond what can be known": (_kernel(_put(ld(X, f("multiply", i, Cast(ld(TO, i), INT64))))), "call"),
-    "named": (_kernel(Let("here", READ), _put(ld(X, HERE))), "call"),
+    "read beyond what can be known": (_kernel(_put(ld(X, f("multiply", i, Cast(ld(TO, i), INT64))))), "loop"),
+    "named": (_kernel(Let("here", READ), _put(ld(X, HERE))), "loop"),
     "named, written": (_kernel(Let("here", ld(OWN, i)), _put(ld(X, HERE))), "loop"),
-    "named within a product": (_kernel(Let("here", READ), _put(ld(X, f("minimum", HERE, i)))), "call"),
+    "named within a product": (_kernel(Let("here", READ), _put(ld(X, f("minimum", HERE, i)))), "loop"),
     "named within a product, written": (
         _kernel(Let("here", ld(OWN, i)), _put(ld(X, f("minimum", HERE, i)))),
         "loop",
     ),
     "a name of another place": (_kernel(_put(ld(X, f("minimum", HERE, i)))), "loop"),
     "stored": (_kernel(Store(OWN, (add(i, c(1)),), c(0))), "loop"),
-    "stored as read": (_kernel(Store(OWN, (READ,), c(0))), "call"),
+    "stored as read": (_kernel(Store(OWN, (READ,), c(0))), "loop"),
     "where": (_kernel(_where(SHORT, i)), "proven, clamped"),
     "where, too wide": (_kernel(_where(_less(i, c(4)), i)), "loop, clamped"),
     "where less or equal": (_kernel(_where(f("less_equal", i, c(2)), i)), "proven, clamped"),
@@ -86,8 +88,8 @@ PLANS: dict[str, tuple[Kernel, str]] = {
     "where greater or equal": (_kernel(_where(f("greater_equal", c(2), i), i)), "proven, clamped"),
     "where greater or equal, too wide": (_kernel(_where(f("greater_equal", c(3), i), i)), "loop, clamped"),
     "where equal": (_kernel(_where(f("equal", READ, c(2)), READ)), "proven, clamped"),
-    "where equal, outside": (_kernel(_where(f("equal", READ, c(3)), READ)), "call, clamped"),
-    "where unequal": (_kernel(_where(f("not_equal", READ, c(2)), READ)), "call, clamped"),
+    "where equal, outside": (_kernel(_where(f("equal", READ, c(3)), READ)), "loop, clamped"),
+    "where unequal": (_kernel(_where(f("not_equal", READ, c(2)), READ)), "loop, clamped"),
     "elsewhere": (_kernel(_where(f("greater_equal", i, c(3)), i, then=False)), "proven, clamped"),
     "elsewhere, the other side": (_kernel(_where(SHORT, i, then=False)), "loop, clamped"),
     "where, the other side": (_kernel(_where(f("greater_equal", i, c(3)), i)), "loop, clamped"),
@@ -100,7 +102,7 @@ PLANS: dict[str, tuple[Kernel, str]] = {
         _kernel(_where(f("not_equal", READ, c(2)), READ, then=False)),
         "proven, clamped",
     ),
-    "elsewhere of equal": (_kernel(_where(f("equal", READ, c(2)), READ, then=False)), "call, clamped"),
+    "elsewhere of equal": (_kernel(_where(f("equal", READ, c(2)), READ, then=False)), "loop, clamped"),
     "where not": (_kernel(_where(f("logical_not", f("greater_equal", i, c(3))), i)), "proven, clamped"),
     "elsewhere of not": (_kernel(_where(f("logical_not", SHORT), i, then=False)), "proven, clamped"),
     "where not, the other side": (_kernel(_where(f("logical_not", SHORT), i)), "loop, clamped"),
@@ -125,7 +127,7 @@ PLANS: dict[str, tuple[Kernel, str]] = {
     "where floats compare": (_kernel(_where(_less(Cast(i, F64), c(3.0, F64)), i)), "loop, clamped"),
     "where narrow integers compare": (
         _kernel(_where(NARROW, Cast(ld(TO, i), INT64))),
-        "call, clamped",
+        "loop, clamped",
     ),
     "where something else": (_kernel(_where(f("isnan", i), i)), "loop, clamped"),
     "if": (_kernel(If(SHORT, (_put(ld(X, i)),))), "proven, clamped"),
@@ -135,16 +137,15 @@ PLANS: dict[str, tuple[Kernel, str]] = {
 }
 
 
-def _decided(kernel: Kernel, *, careful: bool = False) -> str:
-    found = plan(kernel, careful=careful)
+def _decided(kernel: Kernel, sizes: dict[str, int] | None = None) -> str:
+    found = plan(kernel, sizes)
     own = [
         a
         for a in accesses(kernel)
         if a.buffer in (X, LONG) or (isinstance(a.node, Store) and a.buffer is OWN)
     ]
     access = own[-1]
-    places = {a.key for a in found.checks}
-    how = "call" if access.key in places else "loop" if access.key in found.tested else "proven"
+    how = "loop" if access.key in found.tested else "proven"
     assert (access.key in found.tested) == (access.key in {a.key for a in found.reported})
     # What the loop tests touches memory only where it is inside.
     clamped = access.key in found.clamped
@@ -156,7 +157,7 @@ def _decided(kernel: Kernel, *, careful: bool = False) -> str:
 def test_plans(name: str) -> None:
     kernel, expected = PLANS[name]
     assert _decided(kernel) == expected
-    assert _decided(kernel, careful=True) == expected.replace("call", "loop")
+    assert _decided(kernel) == expected.replace("loop", "loop")
 
 
 def test_one_access_is_reported_once() -> None:
@@ -167,43 +168,24 @@ def test_one_access_is_reported_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ranges", "expected"),
+    ("name", "n", "expected"),
     [
-        ("beyond the size", {"n": (0, 0)}, True),
-        ("beyond the size", {"n": (4, 4)}, False),
-        ("up to a size that is not its own", {"n": (0, 3)}, True),
-        ("up to a size that is not its own", {"n": (0, 4)}, False),
-        ("nine of a size", {"n": (9, 9)}, True),
-        ("nine of a size", {"n": (8, 9)}, False),
-        ("read", {"[at]": (0, 2)}, True),
-        ("read", {"[at]": (0, 3)}, False),
-        ("read", {"[at]": (-1, 2)}, False),
-        ("read", {}, False),
-        ("up to what is read", {"[at]": (-5, 3)}, True),
-        ("up to what is read", {"[at]": (0, 4)}, False),
-        ("stored as read", {"[at]": (0, 8)}, True),
-        ("where unequal", {"[at]": (0, 2)}, True),
-        ("where one side holds", {"[at]": (0, 9)}, True),
-        ("where one side holds", {"[at]": (-1, 9)}, False),
-        ("where one side of a written one holds", {"[at]": (0, 9)}, False),
-        ("inside", {}, True),
+        ("beyond the size", 0, "proven"),
+        ("beyond the size", 4, "loop"),
+        ("up to a size that is not its own", 3, "proven"),
+        ("up to a size that is not its own", 4, "loop"),
+        ("nine of a size", 9, "proven"),
+        ("nine of a size", 8, "loop"),
+        ("up to the size", 5, "proven"),
+        ("read", 9, "loop"),
+        ("up to what is read", 9, "loop"),
+        ("where equal", 9, "proven, clamped"),
     ],
 )
-def test_what_a_call_decides(name: str, ranges: Ranges, expected: bool) -> None:
-    one = {
-        "where one side holds": _kernel(_where(_less(READ, c(3)), READ)),
-        "where one side of a written one holds": _kernel(
-            _where(_less(add(READ, ld(OWN, i)), add(c(3), ld(OWN, i))), READ)
-        ),
-    }
-    kernel = one[name] if name in one else PLANS[name][0]
-    assert follows(plan(kernel), kernel, ranges) is expected
-
-
-def test_buffers_whose_entries_are_asked_for() -> None:
-    where = Select(f("greater", ld(X, c(0)), ZERO), READ, Cast(ld(TO, i), INT64))
-    assert index_buffers(plan(_kernel(_put(ld(X, where)))).checks) == (TO, AT)
-    assert index_buffers(plan(_kernel(_put(ld(X, i)), upper=N)).checks) == ()
+def test_what_sizes_decide(name: str, n: int, expected: str) -> None:
+    kernel = replace(PLANS[name][0], sizes=("n",))
+    assert _decided(kernel, {"n": n}) == expected
+    assert _decided(kernel) == PLANS[name][1], "what is found for some sizes is not said of others"
 
 
 @pytest.mark.parametrize(("upper", "guard", "expected"), [(9, 9, True), (10, 9, True), (10, 10, False)])
@@ -222,6 +204,6 @@ def test_choices_that_say_nothing_of_indices_are_not_told_apart() -> None:
     e: Expr = ld(X, i)
     for k in range(40):
         e = Select(_less(c(float(k), F64), ld(LONG, c(0))), add(e, c(1.0, F64)), ld(X, i))
-    made = plan(_kernel(_put(Select(SHORT, e, ZERO))), careful=True)
+    made = plan(_kernel(_put(Select(SHORT, e, ZERO))))
     assert not [a for a in made.reported if a.buffer is X]
-    assert plan(_kernel(_put(Select(SHORT, ZERO, e))), careful=True).reported
+    assert plan(_kernel(_put(Select(SHORT, ZERO, e)))).reported

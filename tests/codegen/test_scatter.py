@@ -9,20 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import iverson as iv
 from iverson import te
-from iverson.codegen.execution.kernel import compile_kernel
-from iverson.codegen.nests.nodes import INT64, Buffer, If, Kernel, Loop, Size, Store, statements
-from iverson.codegen.runtime import thread_pool as threads
+from iverson.codegen.launches import compile_kernel
+from iverson.codegen.nests.nodes import INT64, Buffer, If, Kernel, Loop, Size, Store
 from iverson.codegen.schedule import parallel_scatter
 from iverson.core.errors import IndexingError
 from iverson.te.ir import interpret
 from iverson.te.ir.nodes import Program, program_of
 from iverson.te.lowering.lowered_program import Lowered, Run
-from iverson.te.lowering.statement_lowering import lower
-from tests.codegen.nests import F64, add, c, check, f, i, ld, mul
-from tests.conformance.product import examples
+from iverson.te.lowering.statement_lowering import afresh
+from tests.codegen.nests import F64, add, c, check, f, i, k, ld, mul
 
-WAYS = ("alone", "private", "sorted", "atomic")
+WAYS = ("alone", "private", "owned")
 COMBINES = ("sum", "prod", "max", "min")
 
 
@@ -67,7 +66,7 @@ def segments(count: int, entries: int, dtype: str, combine: str, width: int = 0)
 
 
 def compare(program: Program, *inputs: Any, threads: int = 3) -> Lowered:
-    compiled = lower(program)
+    compiled = afresh(program)
     (want,) = interpret.run(program, inputs)
     (got,) = compiled(*inputs, threads=threads)
     if want.dtype.kind == "f":
@@ -116,15 +115,16 @@ def test_nan_reaches_its_entry_only(way: str, combine: str) -> None:
     compare(segments(4, 3, "float64", combine), index, x)
 
 
-def test_sorted_takes_the_terms_of_an_entry_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_owner_takes_the_terms_of_an_entry_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     index, x = rng.integers(0, 5, 400).astype(np.int32), rng.normal(size=400).astype("float32")
-    compiled = lower(segments(400, 5, "float32", "sum"))
+    program = segments(400, 5, "float32", "sum")
     want = np.zeros(5, "float32")
     np.add.at(want, index, x * 2)
-    for name in ("alone", "sorted"):
+    for name in ("alone", "owned"):
         with monkeypatch.context() as patch:
             taken(name, patch)
+            compiled = afresh(program)
             for threads in (2, 3, 5):
                 np.testing.assert_array_equal(compiled(index, x, threads=threads)[0], want)
 
@@ -132,7 +132,7 @@ def test_sorted_takes_the_terms_of_an_entry_in_order(monkeypatch: pytest.MonkeyP
 def test_private_copies_are_combined_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     index, x = rng.integers(0, 5, 5000).astype(np.int32), rng.normal(size=5000).astype("float32")
-    compiled = lower(segments(5000, 5, "float32", "sum"))
+    compiled = afresh(segments(5000, 5, "float32", "sum"))
     taken("private", monkeypatch)
     parts = [slice(5000 * k // 3, 5000 * (k + 1) // 3) for k in range(3)]
     want = np.zeros(5, "float32")
@@ -144,7 +144,7 @@ def test_private_copies_are_combined_in_one_order(monkeypatch: pytest.MonkeyPatc
         np.testing.assert_array_equal(compiled(index, x, threads=3)[0], want)
 
 
-def test_addresses_that_two_loops_make_cannot_be_sorted(way: str) -> None:
+def test_addresses_that_two_loops_make_are_owned_write_by_write(way: str) -> None:
     index = te.placeholder((9, 4), "int64", "index")
     x = te.placeholder((9, 4), "float64", "x")
     program = program_of([te.scatter((6,), (9, 4), lambda e, j: (index[e, j], x[e, j]), "S")], (index, x))
@@ -183,7 +183,7 @@ def test_where_a_guard_fails_an_index_may_be_anything(way: str) -> None:
 
 
 def test_a_wrong_index_is_found(way: str) -> None:
-    compiled = lower(segments(40, 3, "float64", "sum"))
+    compiled = afresh(segments(40, 3, "float64", "sum"))
     for wrong in (-1, 3):
         index = np.zeros(40, np.int32)
         index[17] = wrong
@@ -195,13 +195,13 @@ def test_a_wrong_index_is_found(way: str) -> None:
     ("count", "combine", "entries", "alone", "way"),
     [
         (100_000, "sum", 100, 3e5, "private"),
-        (50_000, "max", 20_000_000, 1e7, "sorted"),
-        (50_000, "sum", 20_000_000, 1e7, "atomic"),
+        (50_000, "max", 20_000_000, 1e7, "owned"),
+        (50_000, "sum", 20_000_000, 1e7, "owned"),
         (50_000, "sum", 20_000_000, 1e5, "alone"),
     ],
 )
 def test_sizes_decide(count: int, combine: str, entries: int, alone: float, way: str) -> None:
-    phase = phase_of(lower(segments(40, 3, "float64", combine, 7)))
+    phase = phase_of(afresh(segments(40, 3, "float64", combine, 7)))
     long = Loop(phase.var, c(0), c(count), phase.body, mark="parallel")
     choice = parallel_scatter.choose(parallel_scatter.estimates(long, alone, entries, count, {}, 2))
     assert choice.way == way
@@ -215,33 +215,33 @@ def test_sizes_decide(count: int, combine: str, entries: int, alone: float, way:
 def test_explain_says_which_way(
     count: int, entries: int, width: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "available", lambda: 2)
+    monkeypatch.setattr(parallel_scatter, "available", lambda: 2)
     text = te.explain(segments(count, entries, "float32", "sum", width).outputs)
     (line,) = [x for x in text.splitlines() if "strategy" in x]
     assert line.startswith("  strategy  scatter: the address depends on data; ")
     assert said in line
 
 
-def test_without_a_key_large_outputs_are_written_atomically() -> None:
-    index, x = te.placeholder((9, 4), "int64", "index"), te.placeholder((9, 4), "float64", "x")
-    compiled = lower(program_of([te.scatter((6,), (9, 4), lambda e, j: (index[e, j], x[e, j]))], (index, x)))
-    phase = phase_of(compiled)
-    assert parallel_scatter.choose(parallel_scatter.estimates(phase, 1e7, 10**8, 9, {}, 4)).way == "atomic"
-    atomic = parallel_scatter.atomic(Kernel("k", (), (phase,)), phase).phases[0]
-    assert [s.atomic for s in statements((atomic,)) if isinstance(s, Store)] == [True]
+def test_what_iterations_write_besides_is_written_once(way: str) -> None:
+    """An iteration has one owner; where only its writes could have, other writes forbid it."""
+    n = 40
+    index, a = Buffer("index", INT64, (n, 2)), Buffer("a", F64, (n,), "inout")
+    out = Buffer("out", F64, (5,), "inout")
+    rng = np.random.default_rng(5)
+    more = Store(a, (i,), c(1.0, F64), "sum")
+    inner = Loop("k", c(0), c(2), (Store(out, (ld(index, i, k),), c(2.0, F64), "sum", shared=True),))
+    for body in ((Store(out, (ld(index, i, c(0)),), c(2.0, F64), "sum", shared=True), more), (inner, more)):
+        kernel = Kernel("both", (index, a, out), (Loop("i", c(0), c(n), body, mark="parallel"),))
+        arrays = {"index": rng.integers(0, 5, (n, 2)), "a": np.zeros(n), "out": np.ones(5)}
+        check(kernel, arrays, threads=3)
 
 
-@settings(deadline=None, max_examples=examples(50))
-@given(
-    keys=st.lists(st.integers(-3, 2**62), max_size=40),
-    parts=st.integers(1, 6),
-    lower_bound=st.integers(-2, 2),
-)
-def test_ranges_never_share_a_key(keys: list[int], parts: int, lower_bound: int) -> None:
-    found = np.array(keys, np.int64)
-    order, ranges = parallel_scatter.order_of(found, lower_bound, parts)
-    np.testing.assert_array_equal(order, np.argsort(found, kind="stable") + lower_bound)
-    assert len(ranges) <= parts
-    assert [k for first, last in ranges for k in range(first, last)] == list(range(len(keys)))
-    groups = [set(found[order[first:last] - lower_bound].tolist()) for first, last in ranges]
-    assert sum(map(len, groups)) == len(set(keys))
+def test_programs_of_graphs_share_scatters(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel_scatter, "is_worth_threads", lambda *_: True)
+    monkeypatch.setattr(parallel_scatter, "available", lambda: 3)
+    rng = np.random.default_rng(6)
+    x, at = rng.normal(size=(50, 3)), rng.integers(0, 7, 50)
+    found = iv.jit(lambda x: iv.segment_sum(x, at, num_segments=7) * 2.0)(iv.asarray(x))
+    expected = np.zeros((7, 3))
+    np.add.at(expected, at, x)
+    np.testing.assert_allclose(np.asarray(found), 2 * expected, rtol=1e-12)

@@ -13,7 +13,7 @@ import scipy.special
 
 from iverson.codegen.emit import llvm_builder, scalar_code
 from iverson.codegen.emit.vecmath import FUNCTIONS
-from iverson.codegen.execution import kernel
+from iverson.codegen.launches import compiled_kernel as kernel
 from tests.codegen.elementwise import apply
 from tests.conformance.product import SEED, paired, some
 

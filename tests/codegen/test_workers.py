@@ -28,7 +28,6 @@ from iverson.codegen.programs import (
 )
 from iverson.codegen.programs.nodes import View
 from iverson.codegen.runtime import blas_threads
-from iverson.codegen.schedule import blas_contraction
 from tests.codegen.nests import F64, c
 from tests.codegen.random_programs import arguments, programs
 from tests.codegen.test_programs import assert_alike, compiled, interpreted
@@ -57,7 +56,7 @@ def counter(rows: int = 37) -> Program:
 
 def test_every_iteration_runs_once_in_calls_from_many_threads() -> None:
     made = compile_program(counter())
-    assert made.layout.shared_out
+    assert made.calling.shared_out
     arrays = [np.zeros((37, 5)) for _ in range(4)]
 
     def work(x: Any) -> None:
@@ -151,40 +150,6 @@ def test_a_blas_is_on_one_thread_until_all_calls_have_ended() -> None:
     assert said == [7, 1, 7]
 
 
-@pytest.mark.parametrize(("rows", "threads"), [(4, 2), (64, 1), (256, 2)])
-def test_a_product_that_is_short_for_threads_keeps_numpys_blas_on_one(
-    rows: int, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One with 256 x 64 factors: the threads of an OpenBLAS spin longer than it takes."""
-    set_to, seen = [2], list[int]()
-    alone = blas_threads.OneThread(lambda: set_to[-1], set_to.append)
-    monkeypatch.setattr(blas_contraction, "numpys", lambda: alone)
-    matmul = np.matmul
-    monkeypatch.setattr(
-        blas_contraction.np, "matmul", lambda *a, **k: seen.append(set_to[-1]) or matmul(*a, **k)
-    )
-    a, b, o = Buffer("a", F64, (rows, 256)), Buffer("b", F64, (256, 64)), Buffer("o", F64, (rows, 64))
-    axes = (((), (0,), (1,)), ((), (0,), (1,)), ((), (0,), (1,)))
-    extents, starts = ((), (rows,), (256,), (64,)), ((), (0,), (0,), (0,))
-    made = blas_contraction.Product(o, a, b, *axes, extents, True, starts)
-    arrays = {x.name: np.ones(x.shape) for x in (a, b, o)}
-    made.run(arrays)
-    assert seen == [threads]
-    assert set_to[-1] == 2
-    assert (arrays["o"] == 256).all()
-
-
-def test_numpys_blas_is_told_where_it_is_an_openblas() -> None:
-    alone = blas_threads.numpys()
-    if np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"].endswith("openblas"):
-        assert alone is not None
-    if alone is not None:
-        before = alone._get()
-        with alone:
-            assert alone._get() == 1
-        assert alone._get() == before
-
-
 def test_a_blas_that_cannot_be_told_has_its_products_whole() -> None:
     a, o = Buffer("a", F64, (64, 64), "in"), Buffer("o", F64, (64, 64), "inout")
     program = Program("product", (a, o), (Product(whole(o), whole(a), whole(a)),))
@@ -223,8 +188,8 @@ def test_a_team_stops_and_starts_again() -> None:
 
 def test_long_loops_alone_are_shared_out(monkeypatch: Any) -> None:
     monkeypatch.undo()
-    assert not compile_program(counter()).layout.shared_out
-    assert compile_program(counter(400_000)).layout.shared_out
+    assert not compile_program(counter()).calling.shared_out
+    assert compile_program(counter(400_000)).calling.shared_out
     for n, is_shared in ((64, False), (128, True)):
         a, o = Buffer("a", F64, (n, n), "in"), Buffer("o", F64, (n, n), "out")
         program = Program("product", (a, o), (Product(whole(o), whole(a), whole(a)),))

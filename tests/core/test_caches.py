@@ -16,11 +16,11 @@ COVERED: dict[str, str] = {
         array_api.reduction.segments._running_products codegen.runtime.array_headers.data_offset
         codegen.runtime.array_headers.flags_offset
         codegen.runtime.array_headers.items_offset codegen.runtime.object_linking._libc
-        codegen.runtime.blas_threads.numpys codegen.runtime.machine_peak.peak
+        codegen.runtime.machine_peak.peak
         codegen.programs.blas_calls.scipy_table codegen.execution.native_workers._library
         codegen.runtime.library_functions.address codegen.runtime.library_functions.scipy_module
         codegen.runtime.target.host
-        codegen.runtime.target.start codegen.runtime.thread_pool._pool codegen.runtime.thread_pool._workers
+        codegen.runtime.target.start
         core.python.caller._libraries
         core.trace_guards._libraries core.scalars.incomplete._bernoulli
         core.scalars.special_functions._lgamma_series
@@ -66,7 +66,7 @@ COVERED: dict[str, str] = {
         te.ops.preferred_rules._rules
         codegen.runtime.target.target_machine""",
     # --- of texts ---
-    "the text of the kernel and the processor": "codegen.execution.kernel._kernels",
+    "the text of the kernel and the processor": "codegen.launches.compiled_kernel._kernels",
     "a digest of the program without names and constants, which are arguments, of processor and versions": """
         codegen.launches.compiled_program._libraries""",
     "a digest of launches without the integers that may be words": """
@@ -110,15 +110,14 @@ COVERED: dict[str, str] = {
     "numbers of entries, patterns themselves, which inputs are tracked": "graph.calls.compiled_ops.Compiled",
     "avals, what crosses, what is asked for, whether it is recorded; rules are those of the call": """
         graph.control.bodies.Derivatives graph.calls.compiled_ops._Differentiable""",
-    "sizes and ranges of indices by name; variants by kind and phase": """
-        codegen.execution.kernel.CompiledKernel codegen.execution.launch._Shared""",
+    "values of the sizes, and which phases threads share": """
+        codegen.launches.compiled_kernel.CompiledKernel""",
     "regions, of one program": """
         te.ops.index_maps.ProgramMaps.__init__:cache(lambda:links_of(program))
         te.ops.index_maps.ProgramMaps.__init__:cache(self._place)
         te.ops.index_maps.ProgramMaps.__init__:lru_cache(MANY)(self._image)
         te.ops.index_maps.ProgramMaps.__init__:lru_cache(MANY)(self._preimage)""",
     "the instance, of which all that it is made of never changes": """
-        codegen.execution.kernel.CompiledKernel._indices codegen.execution.kernel.CompiledKernel.careful
         codegen.runtime.object_linking._Object._table codegen.nests.nodes.Kernel
         codegen.launches.compiled_program.CompiledProgram._entry
         codegen.launches.compiled_program.CompiledProgram._inputs
@@ -143,8 +142,7 @@ COVERED: dict[str, str] = {
         masked.line_buckets.Lines.bucketed masked.line_buckets.Lines.buckets masked.line_buckets.Lines.order
         masked.line_buckets.Lines.ranks te.lowering.block_calls.lowered_in_blocks.of_size
         te.lowering.lowered_program.Lowered
-        te.lowering.lowered_program.Lowered._rows te.lowering.lowered_program.Lowered._taken
-        te.lowering.lowered_program.Lowered.whole te.lowering.lowered_program.Run.compiled
+        te.lowering.lowered_program.Lowered._is_whole te.lowering.lowered_program.Lowered._taken
         te.ops.operator.Compiled._kinds te.ops.operator.Compiled.has_poles te.ops.operator.Compiled.leaves_out
         te.ops.operator.Compiled.lowered te.ops.operator.Compiled.picked
         te.ops.operator.Expression._compile.reached te.ops.operator.Expression._of_sums.counts

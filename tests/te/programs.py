@@ -28,7 +28,7 @@ from unittest import mock
 import numpy as np
 
 from iverson import te
-from iverson.codegen.execution import kernel
+from iverson.codegen.launches import compiled_kernel as kernel
 from iverson.codegen.launches import compiled_program
 from iverson.codegen.runtime import workspaces
 from iverson.core.dtypes import is_inexact

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from iverson import te
-from iverson.codegen.execution.launch import sharing
 from iverson.codegen.nests.nodes import Loop, statements
+from iverson.codegen.schedule.parallel_scatter import sharing
 from iverson.te.ir.interpret import run
 from iverson.te.ir.nodes import Compute, tensors_below
 from iverson.te.lowering.lowered_program import Run

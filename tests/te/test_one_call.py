@@ -13,7 +13,7 @@ from iverson.codegen.launches import compiled_program
 from iverson.core.counting.work import counting
 from iverson.core.errors import IndexingError, ShapeError
 from iverson.te.lowering import lowered_program
-from iverson.te.lowering.lowered_program import Interpreted, Lowered
+from iverson.te.lowering.lowered_program import Lowered
 from iverson.te.lowering.statement_lowering import lower
 from tests.tools.entered import python_calls
 
@@ -41,7 +41,7 @@ def test_few_python_functions_are_entered(monkeypatch: pytest.MonkeyPatch) -> No
     code = recurrence(30, 4)
     rng = np.random.default_rng(0)
     given = [rng.normal(size=s) for s in ((30, 4), (4,), (30, 4))]
-    assert code.whole is not None
+    assert len(code.calls()) == 1
     for a, b in zip(code(*given), code(*given, threads=1), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
     assert python_calls(lambda: code(*given)) <= 5
@@ -94,7 +94,7 @@ def test_arrays_of_any_kind(way: str) -> None:
 
 @pytest.mark.parametrize("order", ["ij", "ji", "bij", "ibj", "ijb"])
 def test_products_are_counted_and_take_their_arrays_as_they_lie(order: str) -> None:
-    """As BLAS takes them; where it does not, there is a call for each step."""
+    """As BLAS takes them; where it does not, they are copied."""
     n, m, k, b = 40, 48, 56, 3
     sizes = {"i": n, "j": m, "k": k, "b": b}
     batch = "b" if "b" in order else ""
@@ -122,28 +122,25 @@ def test_products_are_counted_and_take_their_arrays_as_they_lie(order: str) -> N
 def test_an_error_is_that_of_the_definition() -> None:
     x, at = te.placeholder((5,), name="x"), te.placeholder((3,), "int64", "at")
     code = lowered(te.compute((3,), lambda i: x[at[i]] * 2.0), inputs=[x, at])
-    assert code.whole is not None
+    assert len(code.calls()) == 1
     with pytest.raises(IndexingError, match=r"got index 7 at axis 0 of x\[at\[i\]\], where i = 2"):
         code(np.zeros(5), np.array([0, 4, 7]))
     np.testing.assert_array_equal(code(np.arange(5.0), np.array([0, 4, 1]))[0], [0.0, 8.0, 2.0])
 
 
-def test_what_is_called_step_by_step() -> None:
-    """Sizes of a call, and scatters that are long enough to be looked at before they run."""
+def test_long_scatters_and_sizes_of_a_call_are_part_of_it() -> None:
     n = 1 << 22
     x, at = te.placeholder((n,), name="x"), te.placeholder((n,), "int64", "at")
-    assert lowered(te.scatter((64,), (n,), lambda e: (at[e], x[e]))).whole is None
-    assert lowered(te.compute((n,), lambda e: x[at[e]] * 2.0)).whole is not None
-    assert lowered(te.compute((n,), lambda e: x[e] * 2.0)).whole is not None
-    assert lowered(te.scatter((64,), (n // 32,), lambda e: (at[e], x[e]))).whole is not None
+    assert len(lowered(te.scatter((64,), (n,), lambda e: (at[e], x[e]))).calls()) == 1
     v = te.var("n")
     y = te.placeholder((v,), name="y")
     code = lowered(te.compute((v,), lambda i: y[i] * 2.0))
     (size,) = code.program.sizes
-    own = code.at({size: 5})
-    assert own.whole is None
-    np.testing.assert_array_equal(own(np.arange(5.0))[0], 2 * np.arange(5.0))
-    assert not any(isinstance(s, Interpreted) for s in code.steps)
+    for n in (5, 0, 1, 9):
+        own = code.at({size: n})
+        assert len(own.calls()) == 1
+        np.testing.assert_array_equal(own(np.arange(float(n)))[0], 2 * np.arange(float(n)))
+    assert code.at({size: 9}) is own
 
 
 def test_an_input_as_an_output_and_one_that_nobody_reads() -> None:

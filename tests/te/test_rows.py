@@ -12,10 +12,10 @@ import iverson as iv
 from iverson import te
 from iverson.codegen.execution.verify import verify
 from iverson.codegen.launches import compiled_program
-from iverson.codegen.launches.program_emission import is_shared_out
 from iverson.codegen.nests import interpret
 from iverson.codegen.nests.nodes import INT64, Loop, Stmt, Store, rewritten, statements, with_buffers
 from iverson.codegen.programs.nodes import Nest
+from iverson.codegen.programs.thread_sharing import is_shared_out
 from iverson.codegen.runtime import workspaces
 from iverson.codegen.schedule.row_tiling import by_rows, parts
 from iverson.expr.nodes import Apply, Const
@@ -24,6 +24,7 @@ from iverson.graph.lowering.graph_lowering import lower as graph_lower
 from iverson.graph.passes import simplified
 from iverson.te.lowering import statement_lowering
 from iverson.te.lowering.lowered_program import Lowered, Run
+from iverson.te.lowering.native_call import NativeCall
 from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import by_turns
 
@@ -65,7 +66,7 @@ def softmax(x: te.Tensor) -> te.Tensor:
 def test_threads_have_one_loop_of_a_softmax_to_share() -> None:
     made = code(softmax(te.placeholder((900, 256), "float32", "x")))
     assert loops(made) == [4]
-    assert [is_shared_out(p) for p in phases(made)] == [True]
+    assert [is_shared_out(p, {}) for p in phases(made)] == [True]
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 300, 301])
@@ -242,8 +243,9 @@ def test_of_temporaries_there_are_the_rows_at_hand(monkeypatch: pytest.MonkeyPat
     given = [np.ones((4096, 256), "float32")] * 2
     made(*given, threads=1)
     assert sum(taken) == 0
-    assert made.whole is not None
-    assert made.whole.compiled.calling.arena < 256
+    (call,) = made.calls(1)
+    assert isinstance(call, NativeCall)
+    assert call.compiled.calling.arena < 256
 
 
 def test_long_rows_are_whole_arrays() -> None:

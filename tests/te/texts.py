@@ -16,7 +16,7 @@ from iverson import te
 from iverson.codegen.launches.compiled_program import planned
 from iverson.codegen.nests.print import nameless_text
 from iverson.te.lowering import native_call
-from iverson.te.lowering.lowered_program import Run
+from iverson.te.lowering.lowered_program import Interpreted, Run
 from iverson.te.lowering.statement_lowering import afresh
 from iverson.te.ops.selected_inputs import of_selection
 
@@ -32,8 +32,8 @@ def texts(outputs: Iterable[te.Tensor]) -> Iterator[str]:
     yield from (nameless_text(s.kernel) if isinstance(s, Run) else type(s).__name__ for s in lowered.steps)
     if not program.sizes:
         with mock.patch.object(native_call, "compile_program", _Known):
-            whole: Any = lowered.whole
-        yield "" if whole is None else whole.compiled.text
+            for call in lowered.calls():
+                yield "" if isinstance(call, Interpreted) else call.compiled.text
 
 
 class _Known:
@@ -41,7 +41,7 @@ class _Known:
 
     run = None
 
-    def __init__(self, program: Any) -> None:
+    def __init__(self, program: Any, **_: Any) -> None:
         self.text = planned(program).text
 
 

@@ -8,8 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import iverson
 from iverson.codegen.runtime import kernel_cache
-from iverson.codegen.runtime.target import host
-from iverson.codegen.runtime.thread_pool import available
+from iverson.codegen.runtime.target import available, host
 
 NEEDED = ("numpy", "scipy", "llvmlite", "islpy", "optree")
 OPTIONAL = ("torch", "jax", "scikit-learn", "matplotlib", "networkx")

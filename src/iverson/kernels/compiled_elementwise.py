@@ -22,7 +22,7 @@ from iverson.core.protocols import DType
 from iverson.expr.nodes import Expr
 
 if TYPE_CHECKING:
-    from iverson.codegen.execution.kernel import CompiledKernel
+    from iverson.codegen.launches import CompiledKernel
     from iverson.codegen.nests.nodes import Buffer, Stmt
 
 Array = np.ndarray[Any, Any]
@@ -196,7 +196,7 @@ class _Pass:
         return self.nodes.Store(array, (self.p,), value)
 
     def compiled(self, name: str, buffers: tuple[Buffer, ...], *body: Stmt) -> Any:
-        from iverson.codegen.execution.kernel import compile_kernel
+        from iverson.codegen.launches import compile_kernel
 
         n = self.nodes
         first = self.apply("multiply", (n.Var("i"), self.number(CHUNK)), n.INT64)
@@ -231,7 +231,7 @@ def _function(name: str, dtype: DType, kinds: tuple[tuple[str, bool], ...]) -> A
 @cache
 def _outer(dtype: DType) -> Any:
     """Compiled kernel of the outer product: ``out[i, r, k] = a[i, r] * b[i, k]``."""
-    from iverson.codegen.execution.kernel import compile_kernel
+    from iverson.codegen.launches import compile_kernel
     from iverson.codegen.nests import nodes
 
     of = _Pass(dtype)
@@ -253,7 +253,7 @@ def _recurrence(dtype: DType, reverse: bool) -> Any:
 
     reverse : True if k counts from the end of the axis.
     """
-    from iverson.codegen.execution.kernel import compile_kernel
+    from iverson.codegen.launches import compile_kernel
     from iverson.codegen.nests import nodes
 
     of = _Pass(dtype)

@@ -28,12 +28,10 @@ from iverson.codegen.emit.llvm_builder import (
     Value,
     as_type,
     function_text,
-    module_text,
 )
 from iverson.codegen.emit.vector_loops import Points, Vectors
 from iverson.codegen.nests import integer_bounds, loop_facts
 from iverson.codegen.nests.access_checks import Plan
-from iverson.codegen.nests.access_checks import plan as plan_of
 from iverson.codegen.nests.nodes import (
     INT64,
     Buffer,
@@ -61,27 +59,10 @@ from iverson.expr.function_facts import identity
 _WRITTEN_OUT = 5
 
 
-def emit(kernel: Kernel, target: Target, plan: Plan | None = None) -> str:
-    """Text of the LLVM module of a verified kernel."""
-    plan = plan or plan_of(kernel)
-    module_builder = Builder(has_fma=target.has_fma, has_half=target.has_half)
-    works = Works("iverson_work", target, module_builder)
-    for k in range(len(kernel.phases)):
-        works.share(kernel, k, plan)
-    return module_text(module_builder, works.texts, ATTRIBUTES)
-
-
 #: The kind of phases that are parts of others (`row_tiling.parts`): rows at hand are given to them.
 PART = "_part"
 #: Of all functions.
 ATTRIBUTES = 'nounwind "no-trapping-math"="true"'
-
-
-def entry_names(kernel: Kernel, plan: Plan) -> tuple[str, ...]:
-    """The symbol of each phase's entry point; phases that do the same to other buffers have one."""
-    numbers: dict[object, int] = {}
-    keys = [_key(kernel, k, plan) for k in range(len(kernel.phases))]
-    return tuple(f"iverson_work_{numbers.setdefault(key, len(numbers))}_share" for key in keys)
 
 
 class Works:
@@ -273,10 +254,6 @@ class _Emitter:
             self._one_entry(s, at, value)
             return
         value = b.splat(value, p.lanes)
-        if s.atomic:
-            for k in range(p.lanes):
-                self._one_entry(s, vector_access.lane_of(b, at, k), b.lane(value, k))
-            return
         if s.combine != "assign":
             old = vector_access.read(b, at, value.type)
             value = scalar_code.combine(b, s.combine, s.buffer.dtype, old, value)
@@ -311,13 +288,10 @@ class _Emitter:
             b.br_if(there, inside, after)
             b.start(inside, available)
         at = replace(at, mask=None)
-        if s.atomic:
-            vector_access.add_atomically(b, at, value)
-        else:
-            if s.combine != "assign":
-                old = vector_access.read(b, at, as_type(s.buffer.dtype))
-                value = scalar_code.combine(b, s.combine, s.buffer.dtype, old, value)
-            vector_access.write(b, at, value)
+        if s.combine != "assign":
+            old = vector_access.read(b, at, as_type(s.buffer.dtype))
+            value = scalar_code.combine(b, s.combine, s.buffer.dtype, old, value)
+        vector_access.write(b, at, value)
         if after is not None:
             b.br(after)
             b.start(after, available)

@@ -84,21 +84,6 @@ def write(b: Builder, at: Address, value: Value) -> None:
         )
 
 
-def add_atomically(b: Builder, at: Address, value: Value) -> None:
-    """Add a scalar to one entry, indivisibly; of a complex one each part."""
-    if isinstance(value, Pair):
-        for place, part in zip(_parts(at), (value.re, value.im), strict=True):
-            add_atomically(b, place, part)
-        return
-    b.wrote()
-    how, align = "fadd" if value.type.is_float else "add", at.type.bits // 8
-    b.emit(
-        f"atomicrmw {how} ptr {at.pointer.ref}, {value.type} {value.ref} monotonic, align {align}",
-        value.type,
-        pure=False,
-    )
-
-
 def _parts(at: Address) -> tuple[Address, Address]:
     """Addresses of the real and of the imaginary parts of complex entries."""
     real = replace(
@@ -114,17 +99,6 @@ def _parts(at: Address) -> tuple[Address, Address]:
 def _together(at: Address, lanes: int) -> bool:
     """True if complex entries are one contiguous piece of memory."""
     return lanes == 1 or (at.coefficient == 1 and at.mask is None)
-
-
-def lane_of(b: Builder, at: Address, k: int) -> Address:
-    """Address of one lane's entry."""
-    offset = at.offset
-    if at.lanes is not None:
-        offset = offset + b.lane(at.lanes, k)
-    elif at.coefficient:
-        offset = offset + k * at.coefficient
-    mask = None if at.mask is None else b.lane(at.mask, k)
-    return Address(at.base, at.type, offset, 0, None, mask)
 
 
 def _read(b: Builder, at: Address, type: Type) -> Value:

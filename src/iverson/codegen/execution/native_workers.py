@@ -31,8 +31,7 @@ import numpy as np
 
 from iverson.codegen.execution import object_code
 from iverson.codegen.runtime import kernel_cache
-from iverson.codegen.runtime.target import Machine, host
-from iverson.codegen.runtime.thread_pool import available
+from iverson.codegen.runtime.target import Machine, available, host
 from iverson.core.python import locks
 
 #: Shares for each thread: so many that one that is late does not hold up the others for long.

@@ -106,7 +106,3 @@ def _linked_by_llvm(code: bytes, names: tuple[str, ...]) -> tuple[Any, dict[str,
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         return engine, {name: engine.get_function_address(name) for name in names}
-
-
-#: ``void kernel(int64 first, int64 last, int64 *arguments)``; a call releases the GIL.
-ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)

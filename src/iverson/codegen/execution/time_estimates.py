@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from iverson.codegen.execution.launch import threads_of
+from iverson.codegen.nests import phase_cost
 from iverson.codegen.nests.nodes import (
     If,
     Load,
@@ -24,7 +24,7 @@ from iverson.codegen.nests.nodes import (
 )
 from iverson.codegen.nests.phase_cost import Machine, StatementCost, itemsize_of, trips
 from iverson.codegen.runtime.machine_peak import Peak
-from iverson.codegen.runtime.target import host
+from iverson.codegen.runtime.target import available, host
 from iverson.codegen.schedule.visit_counts import size_of, visits
 from iverson.expr.function_facts import FEW, LIGHT
 from iverson.expr.nodes import Apply, Expr, subexpressions
@@ -72,13 +72,21 @@ def expected(
         labels, and have those of any of them.)
     """
     points, byte_count = _visited(phase, sizes)
-    count = threads_of(phase, sizes)
+    count = _threads(phase, sizes)
     machine = Machine(host().vector_bytes, 2e9 * peak.threads / peak.flops, 1e9 / peak.bytes)
     cost = StatementCost(phase, sizes, machine)
     seconds = trips(phase, sizes, cost) * 1e-9 / count
     best = at_peak(trips(phase, sizes, cost.operations), byte_count, itemsize_of(phase), peak)
     flops, slow = int(trips(phase, sizes, _flops)), tuple(_causes(phase, cost, labels or {}))
     return Expected(points, byte_count, flops, best, max(best, seconds), count, slow)
+
+
+def _threads(phase: Stmt, sizes: Mapping[str, int]) -> int:
+    """Number of threads that share a phase."""
+    total = phase_cost.iterations(phase, sizes)
+    if total <= 1 or not phase_cost.is_worth_threads(phase, phase_cost.cost(phase, sizes)):
+        return 1
+    return min(available(), total)
 
 
 def _causes(phase: Stmt, cost: StatementCost, labels: Mapping[str, str]) -> Iterator[str]:

@@ -159,8 +159,6 @@ def _store(kernel: Kernel, s: Store) -> None:
     _require(
         not s.shared or s.combine in COMMUTING, kernel, name, f"a shared {s.combine}", f"one of {COMMUTING}"
     )
-    can_be_atomic = not s.atomic or (s.shared and s.combine == "sum" and s.buffer.dtype.kind in "iuf")
-    _require(can_be_atomic, kernel, name, f"an atomic {s.combine}", "a shared sum of numbers")
     single = s.combine == "assign" or not dtypes.is_half(s.buffer.dtype)
     _require(single, kernel, name, f"a {s.combine} in {s.buffer.dtype}", "one in float32")
     _indices(kernel, s)

@@ -9,9 +9,12 @@ Of its siblings it may import all; none of them imports it.
 - `program_emission`: LLVM IR of launches: one function for all of them.
 - `product_emission`: machine code for matrix products, shared among threads where they are long.
 - `routine_emission`: calls of routines.
+- `array_checks`: checks of the arrays of a call.
 - `compiled_program`: compiled programs: `compile_program`, and their calls.
+- `compiled_kernel`: kernels by themselves, for any sizes: `compile_kernel`.
 """
 
+from iverson.codegen.launches.compiled_kernel import CompiledKernel, compile_kernel
 from iverson.codegen.launches.compiled_program import CompiledProgram, compile_program
 
-__all__ = ["CompiledProgram", "compile_program"]
+__all__ = ["CompiledKernel", "CompiledProgram", "compile_kernel", "compile_program"]

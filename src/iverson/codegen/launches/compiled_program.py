@@ -19,25 +19,26 @@ from iverson.codegen.execution import object_code
 from iverson.codegen.execution.native_workers import TEAM
 from iverson.codegen.execution.routines import Failure, error_of
 from iverson.codegen.launches import program_emission
+from iverson.codegen.launches.array_checks import sizes_of
 from iverson.codegen.launches.integer_arguments import CodeSharing, KnownCode, NoGeneralCode
-from iverson.codegen.launches.nodes import Launches
+from iverson.codegen.launches.nodes import Launches, are_shared
 from iverson.codegen.launches.print import launches_text
 from iverson.codegen.launches.program_launches import launches
 from iverson.codegen.nests import fault_reports
-from iverson.codegen.nests.nodes import Buffer
+from iverson.codegen.nests.nodes import Buffer, shape_at
 from iverson.codegen.programs import blas_calls
 from iverson.codegen.programs.buffer_allocation import ALIGN, Arena, arena, in_place
 from iverson.codegen.programs.loop_rolling import rolled
-from iverson.codegen.programs.nodes import Program, extents
+from iverson.codegen.programs.nodes import Nest, Program, extents, walk
 from iverson.codegen.programs.print import program_text
 from iverson.codegen.programs.row_fusion import by_rows
+from iverson.codegen.programs.thread_sharing import with_shared_scatters
 from iverson.codegen.programs.verify import verify
 from iverson.codegen.runtime import kernel_cache, workspaces
 from iverson.codegen.runtime.array_headers import data_offset
 from iverson.codegen.runtime.builtin_calls import builtin
 from iverson.codegen.runtime.target import Machine, host
 from iverson.core import dtypes
-from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 from iverson.core.python import locks
 from iverson.core.python.cached import cached_property
 
@@ -110,18 +111,17 @@ class Calling:
         return cls(*counts, tuple(routines), texts, by_team, products, tuple(words))
 
 
-def _calling(
-    program: Program, places: Arena, layout: program_emission.Layout, words: tuple[int, ...]
-) -> Calling:
+def _calling(plan: Planned, words: tuple[int, ...]) -> Calling:
+    program, layout = plan.program, plan.layout
     return Calling(
         len(program.of("in", "inout")),
         tuple((extents(b), b.dtype) for b in program.of("out")),
         len(layout.constants),
-        places.bytes,
+        plan.arena.bytes,
         layout.places,
         layout.routines,
         layout.failures,
-        layout.shared_out,
+        are_shared(plan.launches),
         layout.shared_products,
         words,
     )
@@ -241,24 +241,15 @@ class CompiledProgram:
 
     def check(self, arrays: tuple[Array, ...]) -> None:
         """Raises an error for arrays that do not fit the in and inout buffers."""
-        operation = f"codegen: program '{self.program.name}'"
-        buffers = self._inputs
-        if len(arrays) != len(buffers):
-            raise ArgumentError(operation, got=f"{len(arrays)} arrays", expected=f"{len(buffers)}")
-        for b, a in zip(buffers, arrays, strict=True):
-            _check_array(operation, b, a)
-            if b.role == "inout" and sum(np.may_share_memory(a, other) for other in arrays) > 1:
-                raise ArgumentError(
-                    operation, b.name, got="memory shared with another array", expected="memory of its own"
-                )
+        sizes_of(f"codegen: program '{self.program.name}'", self._inputs, arrays, {})
 
     def _raise(self, failed: int, record: Array) -> None:
         if failed >= program_emission.FAILED:
             raise error_of(self.calling.failures[failed - program_emission.FAILED])
-        for kernel, plan, start in self.layout.nests.values():
+        for nest, plan, start in self.layout.nests.values():
             rows = record[start : start + len(plan.reported)]
-            shapes = {b.name: extents(b) for b in kernel.buffers}
-            fault_reports.check(kernel.name, plan, rows, shapes)
+            shapes = {b.name: shape_at(b, nest.values) for b in nest.kernel.buffers}
+            fault_reports.check(nest.kernel.name, plan, rows, shapes)
 
     @cached_property
     def small(self) -> bool:
@@ -321,27 +312,6 @@ class CompiledProgram:
 _BYTE = np.dtype(np.uint8)
 
 
-def _check_array(operation: str, b: Buffer, a: Array) -> None:
-    """Raise an error for an array whose type, dtype, shape or layout does not fit the buffer."""
-    if type(a) is not np.ndarray:
-        raise ArgumentTypeError(operation, b.name, got=type(a).__name__, expected="a NumPy array")
-    if a.dtype != b.dtype:
-        raise DTypeError(operation, b.name, got=a.dtype.name, expected=b.dtype.name)
-    if a.shape != b.shape:
-        raise ShapeError(operation, b.name, got=f"shape {a.shape}", expected=str(b.shape))
-    flags = a.flags
-    if not (flags.c_contiguous and flags.aligned):
-        raise ArgumentError(
-            operation,
-            b.name,
-            got=f"strides {a.strides}",
-            expected="a C-contiguous, aligned array",
-            remedy="use numpy.ascontiguousarray",
-        )
-    if b.role == "inout" and not flags.writeable:
-        raise ArgumentError(operation, b.name, got="a read-only array", expected="one to write")
-
-
 # --- compiling --------------------------------------------------------------------------------------
 
 _libraries: OrderedDict[str, object_code.Library] = OrderedDict()
@@ -354,25 +324,27 @@ def compile_program(
     target: Machine | None = None,
     table: blas_calls.Table | None = None,
     sharing: CodeSharing | KnownCode | None = None,
+    threads: int | None = None,
 ) -> CompiledProgram:
     """Machine code for a program, from memory or disk where one of its structure was compiled before.
 
     target : the processor to compile for, one whose code this one runs (default: this one).
     table : the BLAS to call (default: SciPy's).
     sharing : codes that programs of other sizes share (default: the code is for this program's integers).
+    threads : 1 if threads share no phase, more if they share all that they may (default: the long ones).
     Raises ArgumentError for a program that breaks the rules of the IR.
     """
     target = target or host()
-    plan = planned(program)
+    plan = planned(program, threads)
 
     def key_of(text: str) -> str:
         return kernel_cache.digest(f"{data_offset()}\n{text}", target)
 
-    words: tuple[int, ...] = ()
     if sharing is None:
-        key = key_of(plan.text)
+        key, calling = key_of(plan.text), _calling(plan, ())
     else:
         key, words, calls = sharing.code(plan.launches, plan.program.buffers, key_of)
+        calling = _calling(plan, words)
         plan = replace(plan, launches=calls)
     library = _known(key)
     if library is None and isinstance(sharing, KnownCode):
@@ -383,18 +355,21 @@ def compile_program(
         library = _loaded(key, code)
     arrays = plan.program.constants
     constants = tuple(np.ascontiguousarray(arrays[b.name]) for b in plan.layout.constants)
-    calling = _calling(plan.program, plan.arena, plan.layout, words)
     return CompiledProgram(calling, key, lambda: plan, library, target, table, constants)
 
 
-def planned(program: Program) -> Planned:
+def planned(program: Program, threads: int | None = None) -> Planned:
     """A program with all that is decided before its code is made.
 
+    threads : as of `compile_program`.
     Raises ArgumentError for a program that breaks the rules of the IR.
     """
-    program = by_rows(in_place(rolled(verify(program))))
+    program = with_shared_scatters(verify(program), threads)
+    if not any(isinstance(s, Nest) and s.sizes for s in walk(program.steps)):  # lowered at once with others
+        program = by_rows(in_place(rolled(program)))
     places, layout = arena(program), program_emission.layout(program)
-    return Planned(program, places, layout, launches(program, places, layout.nests, layout.failures))
+    calls = launches(program, places, layout.nests, layout.failures, threads)
+    return Planned(program, places, layout, calls)
 
 
 def compiled_before(

@@ -21,7 +21,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from iverson.codegen.execution.launch import iterations
 from iverson.codegen.launches.nodes import (
     Integer,
     Launches,
@@ -53,6 +52,7 @@ from iverson.codegen.nests.nodes import (
     replaced,
     rewritten,
 )
+from iverson.codegen.nests.phase_cost import iterations
 from iverson.codegen.schedule.row_tiling import parts
 from iverson.core.protocols import DType
 from iverson.core.python import locks
@@ -223,7 +223,7 @@ def _moved(plan: Plan, kernel: Kernel, new: Kernel) -> Plan:
                     clamped.add((id(y), axis))
                 if (id(x), axis) in plan.tested:
                     tested[id(y), axis] = plan.tested[id(x), axis]
-    return Plan((), frozenset(clamped), tested, plan.reported)
+    return Plan(frozenset(clamped), tested, plan.reported)
 
 
 # --- launches ---------------------------------------------------------------------------------------
@@ -237,6 +237,8 @@ def with_words(of: Launches, f: Substitution, inside: Substitution) -> Launches:
     kernels: dict[int, Phases] = {}
 
     def kernel(s: Phases) -> Phases:
+        if s.kernel.sizes:  # its integers are those of all sizes
+            return replace(s, sizes=tuple([f(n) if isinstance(n, int) else n for n in s.sizes]))
         new = kernels.get(id(s.kernel))
         if new is None:
             new = kernels[id(s.kernel)] = kernel_with(s, inside)

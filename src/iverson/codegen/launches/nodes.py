@@ -23,7 +23,9 @@ from dataclasses import dataclass, replace
 from iverson.codegen.execution.routines import Routine
 from iverson.codegen.nests.access_checks import Plan
 from iverson.codegen.nests.nodes import Buffer, Kernel
-from iverson.codegen.programs.nodes import Number
+from iverson.codegen.nests.print import nameless_text
+from iverson.codegen.programs.nodes import Nest, Number
+from iverson.expr.symbolic_numbers import lifted
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,29 @@ def _places(s: Step) -> tuple[Place, ...]:
     return () if s.when is None else (s.when,)
 
 
+def nest_key(s: Nest) -> str:
+    """Text that is equal for nests with one record of faults: of a kernel, at values of its sizes."""
+    text = nameless_text(s.kernel)
+    return f"{text}\n{s.values}" if s.sizes else text
+
+
+def are_shared(of: Launches) -> bool:
+    """True if threads take part in any of the launches; of symbolic sizes it is a formula."""
+    flags: list[Integer] = []
+    for s in walk(of.steps):
+        if isinstance(s, Phases):
+            flags += [x for x in s.by_team if x is not None]
+        elif isinstance(s, Gemm):
+            flags.append(int(bool(s.sharing)))
+        elif isinstance(s, RoutineCall):
+            flags.append(int(s.is_shared))
+    return lifted(_any)(*flags)
+
+
+def _any(*flags: int) -> bool:
+    return any(flags)
+
+
 # --- other integers ---------------------------------------------------------------------------------
 
 
@@ -280,7 +305,9 @@ __all__ = [
     "StopIf",
     "Substitution",
     "Word",
+    "are_shared",
     "moving",
+    "nest_key",
     "walk",
     "with_integers",
 ]

@@ -45,20 +45,19 @@ from iverson.codegen.launches.nodes import (
     StopIf,
     Word,
     moving,
+    nest_key,
     walk,
 )
 from iverson.codegen.launches.program_launches import OFTEN
 from iverson.codegen.nests.access_checks import Plan
 from iverson.codegen.nests.access_checks import plan as plan_of
-from iverson.codegen.nests.nodes import Buffer, Kernel, arguments_of
-from iverson.codegen.nests.print import nameless_text
+from iverson.codegen.nests.nodes import Buffer, arguments_of
 from iverson.codegen.programs import blas_calls
-from iverson.codegen.programs.nodes import Call, Nest, Product, Program, Stop
+from iverson.codegen.programs.nodes import Nest, Product, Program, Stop
 from iverson.codegen.programs.nodes import walk as program_walk
-from iverson.codegen.programs.thread_sharing import is_shared_call, may_share, shared_flag, sharing
+from iverson.codegen.programs.thread_sharing import sharing
 from iverson.codegen.runtime.array_headers import data_offset, flags_offset, items_offset
 from iverson.codegen.runtime.target import Machine
-from iverson.expr.symbolic_numbers import lifted
 
 #: What Python calls (METH_FASTCALL), with the address of the arguments and two tuples: it gives what the
 #: program returns, or raises what the handler of a signal raised. ctypes takes half a microsecond for this.
@@ -88,17 +87,16 @@ class Layout:
     """Contents of the arguments: buffers given as objects, constants, and routines; and faults that nests may
     report, and failures with which steps may stop the program.
 
-    nests : each distinct kernel by its text, with its plan and the number of its first place in the record of
-    faults. shared_products, shared_calls : whether threads take part in products, and in calls of routines.
+    nests : a nest of each distinct kernel by `nest_key`, with its plan and the number of its first place in
+    the record of faults. shared_products : whether threads take part in products.
     """
 
     objects: tuple[Buffer, ...]
     constants: tuple[Buffer, ...]
     routines: tuple[str, ...]
     failures: tuple[Failure, ...]
-    nests: dict[str, tuple[Kernel, Plan, int]]
+    nests: dict[str, tuple[Nest, Plan, int]]
     shared_products: bool
-    shared_calls: bool
 
     @property
     def places(self) -> int:
@@ -113,48 +111,26 @@ class Layout:
     def length(self) -> int:
         return self.arena + FURTHER + len(self.routines)
 
-    @property
-    def shared_out(self) -> bool:
-        """True if threads take part."""
-        phases = (p for kernel, _, _ in self.nests.values() for p in kernel.phases if may_share(p))
-        return bool(self.shared_products or self.shared_calls) or lifted(_any)(*map(shared_flag, phases))
-
-
-def _any(*flags: int) -> bool:
-    return any(flags)
-
 
 def layout(program: Program) -> Layout:
     """The arguments of a program."""
     routines: dict[str, None] = {}
-    kernels: dict[str, Kernel] = {}
+    kernels: dict[str, Nest] = {}
     failures: dict[Failure, None] = {}
-    shared_products = shared_calls = False
+    shared_products = False
     for s in program_walk(program.steps):
         if isinstance(s, Product):
             routines[blas_calls.routine(s.out.buffer.dtype)] = None
             shared_products = shared_products or bool(sharing(s))
-        elif isinstance(s, Call):
-            shared_calls = shared_calls or is_shared_call(s)
         elif isinstance(s, Stop):
             failures[s.failure] = None
         elif isinstance(s, Nest):
-            kernels.setdefault(nameless_text(s.kernel), s.kernel)
-    plans = [_plan(k) for k in kernels.values()]
+            kernels.setdefault(nest_key(s), s)
+    plans = [plan_of(s.kernel, s.values) for s in kernels.values()]
     starts = accumulate((len(p.reported) for p in plans), initial=0)
     nests = dict(zip(kernels, zip(kernels.values(), plans, starts, strict=False), strict=True))
     objects = *program.of("in", "inout"), *program.of("out")
-    return Layout(
-        objects, program.of("const"), tuple(routines), tuple(failures), nests, shared_products, shared_calls
-    )
-
-
-def _plan(kernel: Kernel) -> Plan:
-    """The access checks of a kernel, which are found once."""
-    if "careful plan" not in kernel.once:
-        kernel.once["careful plan"] = plan_of(kernel, careful=True)
-    plan: Plan = kernel.once["careful plan"]
-    return plan
+    return Layout(objects, program.of("const"), tuple(routines), tuple(failures), nests, shared_products)
 
 
 def emit(launches: Launches, known: Layout, target: Machine) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from iverson.codegen.execution import routines
-from iverson.codegen.execution.launch import iterations
 from iverson.codegen.execution.routines import Failure
 from iverson.codegen.launches.nodes import (
     Choice,
@@ -18,13 +17,13 @@ from iverson.codegen.launches.nodes import (
     RoutineCall,
     Step,
     StopIf,
+    nest_key,
 )
 from iverson.codegen.nests.access_checks import Plan
-from iverson.codegen.nests.nodes import Kernel
-from iverson.codegen.nests.print import nameless_text
+from iverson.codegen.nests.phase_cost import iterations
 from iverson.codegen.programs import blas_calls, nodes
 from iverson.codegen.programs.buffer_allocation import Arena
-from iverson.codegen.programs.nodes import Number, Program, View, c_strides
+from iverson.codegen.programs.nodes import Nest, Number, Program, View, c_strides
 from iverson.codegen.programs.thread_sharing import is_shared_call, may_share, shared_flag, sharing
 
 #: Iterations of a loop from which it looks for signals.
@@ -34,23 +33,29 @@ OFTEN = 16
 def launches(
     program: Program,
     arena: Arena,
-    nests: Mapping[str, tuple[Kernel, Plan, int]],
+    nests: Mapping[str, tuple[Nest, Plan, int]],
     failures: Sequence[Failure] = (),
+    threads: int | None = None,
 ) -> Launches:
     """The launches of a verified and planned program.
 
-    nests : each distinct kernel by its text, with its plan, and its first place in the record of faults.
-    failures : those of the program's stops.
+    nests : a nest of each distinct kernel by `nest_key`, with its plan, and its first place in the record of
+    faults. failures : those of the program's stops. threads : as of `is_shared_out`.
     """
     places = {b.name: arena.places[b.name] for b in program.buffers if b.name in arena.places}
-    return Launches(_Steps(nests, failures).block(program.steps), places)
+    return Launches(_Steps(nests, failures, threads).block(program.steps), places)
 
 
 class _Steps:
     """Steps of a program as launches. nests, failures : see `launches`."""
 
-    def __init__(self, nests: Mapping[str, tuple[Kernel, Plan, int]], failures: Sequence[Failure]) -> None:
-        self.nests, self.failures = nests, failures
+    def __init__(
+        self,
+        nests: Mapping[str, tuple[Nest, Plan, int]],
+        failures: Sequence[Failure],
+        threads: int | None,
+    ) -> None:
+        self.nests, self.failures, self.threads = nests, failures, threads
 
     def block(self, steps: tuple[nodes.Step, ...]) -> tuple[Step, ...]:
         return tuple([launch for s in steps for launch in self.step(s)])
@@ -72,10 +77,13 @@ class _Steps:
         return (Choice(_place(s.condition), self.block(s.then), self.block(s.other)),)
 
     def phases(self, s: nodes.Nest) -> Phases:
-        kernel, plan, start = self.nests[nameless_text(s.kernel)]
-        totals = tuple([iterations(phase, {}) for phase in kernel.phases])
-        is_shared = tuple([shared_flag(p) if may_share(p) else None for p in kernel.phases])
-        return Phases(kernel, plan, start, tuple(map(_place, s.views)), (), totals, is_shared)
+        nest, plan, start = self.nests[nest_key(s)]
+        kernel, sizes = nest.kernel, s.values
+        totals = tuple([iterations(phase, sizes) for phase in kernel.phases])
+        is_shared = tuple(
+            [shared_flag(p, sizes, self.threads) if may_share(p) else None for p in kernel.phases]
+        )
+        return Phases(kernel, plan, start, tuple(map(_place, s.views)), s.sizes, totals, is_shared)
 
 
 def _place(v: View) -> Place:

@@ -1,15 +1,9 @@
-"""Bounds checks: each access is proven inside its buffer when compiling, or checked at the call or in loops.
+"""Bounds checks: each access is proven inside its buffer when its code is made, or tested in the loops.
 
 The guards around an access prove that it is inside where it is carried out. The code may still look at both
-sides of a Select, so a guarded access is *clamped*: it touches memory only where it is inside. For the others
-there are three outcomes:
-
-- proven for every call;
-- it follows from the sizes and from the smallest and largest entries of index buffers, which are looked at
-  once per call, before any loop runs. That is enough for most calls, and costs the loops nothing. Where it
-  does not follow (``A[i[k] + j[k]]``, an entry that no iteration reads), a second kernel runs, in which
-- the loop *tests* the index wherever the access is carried out, and reports one that is outside
-  (`fault_reports`). An index that the kernel itself computes, or makes of floats, is always tested so.
+sides of a Select, so a guarded access is *clamped*: it touches memory only where it is inside. What is not
+proven from the bounds of loops, from guards and from the values of sizes, the loop *tests* wherever the
+access is carried out, and it reports an index that is outside (`fault_reports`).
 
 So an error is raised exactly where an index that is used is outside, and no index leaves its buffer.
 """
@@ -38,7 +32,6 @@ from iverson.codegen.nests.nodes import (
 )
 from iverson.expr.affine import Affine, difference, single
 from iverson.expr.function_facts import NEGATED
-from iverson.expr.intervals import Interval
 from iverson.expr.nodes import Apply, Const, Expr, Select, subexpressions
 
 #: Sets of choices that accesses of one node are looked at behind, each by itself.
@@ -70,53 +63,52 @@ class Access:
 
 @dataclass(frozen=True)
 class Plan:
-    """Accesses of a kernel that are not proven inside their buffers when compiling, by what is done instead.
+    """Accesses of a kernel that are not proven inside their buffers, by what is done instead.
 
-    checks : accesses that are proven at the call, from its sizes and the ranges of its index buffers.
     clamped : places that touch memory only if their index is inside.
     tested : number of each place whose index the loop tests, and reports if it is outside.
     reported : the accesses of these numbers, in order.
     """
 
-    checks: tuple[Access, ...] = ()
     clamped: frozenset[Place] = frozenset()
     tested: Mapping[Place, int] = field(default_factory=dict)
     reported: tuple[Access, ...] = ()
 
 
-def plan(kernel: Kernel, *, careful: bool = False) -> Plan:
-    """Decide for each access of a kernel if it is proven inside, checked at the call, or tested in the loop.
+def plan(kernel: Kernel, sizes: Mapping[str, int] | None = None) -> Plan:
+    """Decide for each access of a kernel if it is proven inside, or tested in the loop.
 
-    careful : the loops test the accesses that otherwise are checked at the call.
+    sizes : the values of the kernel's sizes at a call (default: they are not known).
     """
-    checks: list[Access] = []
+    if sizes:
+        return _plan(kernel, {name: (n, n) for name, n in sizes.items()})
+    if "plan" not in kernel.once:
+        kernel.once["plan"] = _plan(kernel, {})
+    found: Plan = kernel.once["plan"]
+    return found
+
+
+def _plan(kernel: Kernel, ranges: Ranges) -> Plan:
+    if "unproven" not in kernel.once:
+        writable = {b.name for b in kernel.buffers if b.role != "in"}
+        any_sizes = dict.fromkeys(kernel.sizes, (0, 0))
+        kernel.once["unproven"] = [
+            (a, _facts(a.scope, writable), not any(map(isinf, extremes(a.index, a.scope, any_sizes))))
+            for a in accesses(kernel)
+            if not inside(a, {})
+        ]
     clamped: set[Place] = set()
     tested: dict[Place, int] = {}
     reported: list[Access] = []
-    writable = {b.name for b in kernel.buffers if b.role != "in"}
-    for access in accesses(kernel):
-        if inside(access, {}):
+    for access, facts, is_bounded in kernel.once["unproven"]:
+        if ranges and is_bounded and inside(access, ranges):
             continue
-        decided = not careful and _decidable(access, writable)
-        if access.scope.guards or not decided:
-            clamped.add(access.key)
-        if inside(access, {}, _facts(access.scope, writable)):
-            continue
-        if decided:
-            checks.append(access)
-        elif access.key not in tested:
+        clamped.add(access.key)
+        is_proven = (facts or is_bounded) and inside(access, ranges, facts)
+        if not is_proven and access.key not in tested:
             tested[access.key] = len(reported)
             reported.append(access)
-    return Plan(tuple(checks), frozenset(clamped), tested, tuple(reported))
-
-
-def follows(plan: Plan, kernel: Kernel, ranges: Ranges) -> bool:
-    """True if ``ranges`` prove that all accesses of ``plan.checks`` are inside their buffers.
-
-    ranges : intervals of the sizes and of the entries of index buffers, at one call.
-    """
-    writable = {b.name for b in kernel.buffers if b.role != "in"}
-    return all(inside(a, ranges) or inside(a, ranges, _facts(a.scope, writable)) for a in plan.checks)
+    return Plan(frozenset(clamped), tested, tuple(reported))
 
 
 def inside(access: Access, ranges: Ranges, facts: tuple[Affine, ...] = ()) -> bool:
@@ -140,12 +132,6 @@ def is_inside(store: Store, scope: Scope) -> bool:
     facts = _facts(scope, {store.buffer.name})
     places = enumerate(store.indices)
     return all(inside(Access(store, axis, affine(e, scope), scope), {}, facts) for axis, e in places)
-
-
-def index_buffers(checks: tuple[Access, ...]) -> tuple[Buffer, ...]:
-    """The integer buffers whose smallest and largest entries are needed to decide ``checks`` at a call."""
-    loads = (x for access in checks for e in _interval_sources(access) for x in _loads(e, access.scope))
-    return tuple({x.buffer.name: x.buffer for x in loads if x.dtype.kind in "iu"}.values())
 
 
 def accesses(kernel: Kernel) -> Iterator[Access]:
@@ -293,37 +279,3 @@ def _parts(e: Expr, scope: Scope) -> Iterator[Expr]:
         yield x
         if isinstance(x, Local) and x.name in scope.lets:
             yield from _parts(scope.lets[x.name], scope)
-
-
-class _Some(dict[str, Interval]):
-    """Ranges that give (0, 0) for every key: an index without bounds at these has no bounds at any ranges."""
-
-    def get(self, _key: str, _default: object = None) -> Interval:
-        return 0, 0
-
-
-def _decidable(access: Access, writable: set[str]) -> bool:
-    """True if a call's sizes and ranges of index buffers can decide that an access is inside."""
-    scope = access.scope
-    forms = [access.index]
-    forms += [affine(e, scope) for loop in scope.loops for e in (loop.lower, loop.upper)]
-    atoms = {e for form in forms for e, _ in form.terms}
-    if not all(_steady(e, scope, writable) for e in atoms):
-        return False
-    extent = access.buffer.shape[access.axis]
-    news = isinstance(extent, str) or any(isinstance(e, Size) for e in atoms)
-    news = news or any(True for e in atoms for _ in _loads(e, scope))
-    return news and not any(map(isinf, extremes(access.index, scope, _Some())))
-
-
-def _interval_sources(access: Access) -> Iterator[Expr]:
-    """Expressions that the interval of an index depends on, with the bounds and guards around it."""
-    node, scope = access.node, access.scope
-    yield node.indices[access.axis]
-    for loop in scope.loops:
-        yield from (loop.lower, loop.upper)
-    yield from (condition for condition, _ in scope.guards)
-
-
-def _loads(e: Expr, scope: Scope) -> Iterator[Load]:
-    return (x for x in _parts(e, scope) if isinstance(x, Load))

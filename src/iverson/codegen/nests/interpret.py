@@ -48,7 +48,7 @@ def run(kernel: Kernel, arrays: Mapping[str, Array], sizes: Mapping[str, int] | 
                 env.setdefault(n, extent)
     memory = dict(arrays)
     for b in kernel.buffers:
-        if b.role in ("temp", "row"):
+        if b.role == "row":
             shape = tuple(env[n] if isinstance(n, str) else n for n in b.shape)
             memory[b.name] = np.zeros(shape, b.dtype)
     with np.errstate(all="ignore"):

@@ -21,7 +21,7 @@ Grammar
          | Declare(name, dtype, value)    a variable of the innermost iteration, with a first value
          | Update(name, combine, value)   name (combine)= value
          | UpdateArg(best, at, combine, value, position)        both, where value is better than best
-         | Store(buffer, indices, value, combine, shared, atomic)   buffer[...] (combine)= value
+         | Store(buffer, indices, value, combine, shared)           buffer[...] (combine)= value
          | Point(at)                      only in the walk of a task (`task`), never in a kernel
 
     combine ::= assign | sum | prod | max | min            argmax | argmin in an UpdateArg
@@ -43,8 +43,8 @@ Meaning
 
   Under parallel, vector and tile, a variable declared outside the loop may only be updated, never read
   or assigned (a reduction: it is summed in any order), and two iterations never store to one entry,
-  unless the store is ``shared`` (parallel; never an assign: `codegen.schedule.parallel_scatter` keeps these
-  safe, for example by making sums ``atomic``) or the loop is not vectorised for that reason.
+  unless the store is ``shared`` (parallel; never an assign: one thread runs the loop, or
+  `codegen.schedule.parallel_scatter` makes another one of it) or the loop is not vectorised for that reason.
 - max and min let nan through. In an UpdateArg nan is better than every number, and of equally good
   values the one with the smallest position wins.
 - ``strides`` are in entries, an int or the name of a size for each axis; None means C order.
@@ -73,7 +73,7 @@ BOOL: DType = np.dtype("bool")
 COMMUTING = tuple(COMBINE)
 COMBINES = ("assign", *COMMUTING)
 MARKS = ("", "parallel", "vector", "tile", "unroll")
-ROLES = ("in", "out", "inout", "temp", "row")
+ROLES = ("in", "out", "inout", "row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,6 @@ class Store:
     value: Expr
     combine: str = "assign"
     shared: bool = False
-    atomic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +251,13 @@ class Kernel:
         """The buffers a call passes, in order."""
         buffers: tuple[Buffer, ...] | None = self.once.get("arguments")
         if buffers is None:
-            buffers = self.once["arguments"] = tuple(b for b in self.buffers if b.role not in ("temp", "row"))
+            buffers = self.once["arguments"] = tuple(b for b in self.buffers if b.role != "row")
         return buffers
+
+
+def shape_at(b: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The extents of a buffer at values of the sizes."""
+    return tuple([sizes[n] if isinstance(n, str) else n for n in b.shape])
 
 
 def expressions(s: Stmt) -> tuple[Expr, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 
 from iverson.codegen.nests import loop_facts
 from iverson.codegen.nests.integer_bounds import Ranges, Scope, affine, extremes
@@ -26,9 +26,10 @@ from iverson.codegen.nests.nodes import (
     statements,
 )
 from iverson.codegen.nests.task import motion
+from iverson.core.errors import ArgumentError
 from iverson.expr.function_facts import FEW, LIGHT
 from iverson.expr.nodes import Apply, Expr, subexpressions
-from iverson.expr.symbolic_numbers import is_infinite
+from iverson.expr.symbolic_numbers import integer, is_infinite
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,19 @@ WORTH_THREADS = 30_000.0
 def cost(phase: Stmt, sizes: Mapping[str, int], machine: Machine = NOMINAL) -> float:
     """Nanoseconds of a phase on one thread, at these sizes."""
     return trips(phase, sizes, StatementCost(phase, sizes, machine))
+
+
+def iterations(phase: Stmt, sizes: Mapping[str, int]) -> int:
+    """Number of iterations of a phase's parallel loop; 1 if it has none."""
+    if not isinstance(phase, Loop) or phase.mark != "parallel":
+        return 1
+    scope = Scope()
+    length = affine(phase.upper, scope) - affine(phase.lower, scope)
+    ranges: Ranges = {name: (n, n) for name, n in sizes.items()}
+    low, high = extremes(length, scope, ranges)
+    if not low == high < inf:
+        raise ArgumentError("codegen", phase.var, got="bounds that depend on data", expected="sizes")
+    return integer(max(0, -(-high // phase.step)))
 
 
 def is_worth_threads(phase: Stmt, nanoseconds: float) -> bool:

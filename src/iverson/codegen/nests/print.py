@@ -122,7 +122,7 @@ def _head(s: Stmt, texts: list[str]) -> str:
     if isinstance(s, Point):
         return f"point {', '.join(f'{name} = {e}' for name, e in zip(s.at, texts, strict=True))}"
     *indices, value = texts
-    how = "  # atomic" if s.atomic else "  # shared" if s.shared else ""
+    how = "  # shared" if s.shared else ""
     return f"{s.buffer.name}[{', '.join(indices)}] {ASSIGN[s.combine]} {value}{how}"
 
 

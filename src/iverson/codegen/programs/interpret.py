@@ -57,7 +57,7 @@ def _block(steps: tuple[Step, ...], memory: dict[str, Array], at: dict[str, int]
     for s in steps:
         if isinstance(s, Nest):
             arrays = {b.name: _array(v, memory, at) for b, v in zip(s.kernel.arguments, s.views, strict=True)}
-            interpret.run(s.kernel, arrays)
+            interpret.run(s.kernel, arrays, s.values)
         elif isinstance(s, Product):
             _product(s, memory, at)
         elif isinstance(s, Call):

@@ -126,7 +126,7 @@ class _Rolled:
         """A run as one step; None where one step may touch what another writes, where places do not lie
         evenly, and where threads share each."""
         kernel = run[0].kernel
-        if not _is_plain(kernel) or any(map(is_shared_out, kernel.phases)):
+        if not _is_plain(kernel) or any(is_shared_out(p, {}) for p in kernel.phases):
             return None
         views: list[View] = []
         rows: dict[Buffer, tuple[Buffer, int]] = {}
@@ -168,7 +168,7 @@ def _is_like(a: Nest, b: Nest) -> bool:
 def _is_plain(kernel: Kernel) -> bool:
     """True if a kernel has no sizes, and no two iterations of its loops write one entry."""
     stores = [s for s in statements(kernel.phases) if isinstance(s, Store)]
-    return not kernel.sizes and not any(s.shared or s.atomic for s in stores)
+    return not kernel.sizes and not any(s.shared for s in stores)
 
 
 def _stacked(views: Sequence[View]) -> View | None:

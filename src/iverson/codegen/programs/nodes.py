@@ -177,10 +177,16 @@ Number = int | float | complex
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """Run a kernel; ``views`` stand for ``kernel.arguments``, in order."""
+    """Run a kernel; ``views`` stand for its arguments, and ``sizes`` for ``kernel.sizes``, in order."""
 
     kernel: Kernel
     views: tuple[View, ...]
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def values(self) -> dict[str, int]:
+        """The value of each size of the kernel, by name."""
+        return dict(zip(self.kernel.sizes, self.sizes, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +364,7 @@ def mapped(s: Step, f: Callable[[View], View]) -> Step:
         return f(x) if isinstance(x, View) else x
 
     if isinstance(s, Nest):
-        return Nest(s.kernel, tuple(f(v) for v in s.views))
+        return replace(s, views=tuple(f(v) for v in s.views))
     if isinstance(s, Product):
         return replace(
             s, out=f(s.out), left=f(s.left), right=f(s.right), alpha=scale(s.alpha), beta=scale(s.beta)

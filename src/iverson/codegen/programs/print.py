@@ -41,7 +41,8 @@ def _step(s: Step, depth: int, kernels: dict[int, int]) -> list[str]:
         return [line for item in steps for line in _step(item, depth + 1, kernels)]
 
     if isinstance(s, Nest):
-        return [f"{pad}#{kernels[id(s.kernel)]}({', '.join(_view(v) for v in s.views)})"]
+        values = [f"{name}={n}" for name, n in s.values.items()]
+        return [f"{pad}#{kernels[id(s.kernel)]}({', '.join([*map(_view, s.views), *values])})"]
     if isinstance(s, Product):
         lhs, rhs = (
             f"conj({_view(v)})" if c else _view(v)

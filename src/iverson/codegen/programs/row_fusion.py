@@ -48,7 +48,7 @@ def _with_rows(steps: tuple[Step, ...], private: set[Buffer]) -> tuple[Step, ...
         elif isinstance(s, Branch):
             s = replace(s, then=_with_rows(s.then, private), other=_with_rows(s.other, private))
         elif isinstance(s, Nest):
-            views = dict(zip(s.kernel.buffers, s.views, strict=True))
+            views = dict(zip(s.kernel.arguments, s.views, strict=True))
             names = {b.name for b, v in views.items() if b.role == "out" and v.buffer in private and v.whole}
             kernel = row_tiling.with_rows(s.kernel, names)
             argument_names = {b.name for b in kernel.arguments}
@@ -133,7 +133,7 @@ def _joined(first: Nest, second: Nest) -> Nest | None:
 
 def _reports(kernel: Kernel) -> bool:
     if "reports" not in kernel.once:
-        kernel.once["reports"] = bool(plan(kernel, careful=True).reported)
+        kernel.once["reports"] = bool(plan(kernel).reported)
     return bool(kernel.once["reports"])
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from iverson.codegen.execution.routines import Loop, extents_of
 from iverson.codegen.execution.verify import verify as verify_kernel
+from iverson.codegen.nests.nodes import shape_at
 from iverson.codegen.programs import blas_calls
 from iverson.codegen.programs.nodes import (
     ROLES,
@@ -141,15 +142,15 @@ class _Verifier:
         kernel = s.kernel
         if "verified" not in kernel.once:
             kernel.once["verified"] = verify_kernel(kernel) is kernel
-        self.require(not kernel.sizes, kernel.name, f"sizes {kernel.sizes}", "constant extents")
-        temps = [b.name for b in kernel.buffers if b.role == "temp"]
-        self.require(not temps, kernel.name, f"temps {temps}", "views")
+        count = len(s.sizes) == len(kernel.sizes)
+        self.require(count, kernel.name, f"{len(s.sizes)} sizes", f"values of {kernel.sizes}")
         count = len(s.views) == len(kernel.arguments)
         self.require(count, kernel.name, f"{len(s.views)} views", str(len(kernel.arguments)))
         for b, v in zip(kernel.arguments, s.views, strict=True):
             name = f"{kernel.name}.{b.name}"
             self.require(v.buffer.dtype == b.dtype, name, v.buffer.dtype.name, b.dtype.name)
-            self.require(v.shape == extents(b), name, f"shape {v.shape}", f"shape {b.shape}")
+            fits = v.shape == shape_at(b, s.values)
+            self.require(fits, name, f"shape {v.shape}", f"shape {b.shape}")
             fits = v.contiguous if b.strides is None else v.strides == b.strides
             self.require(fits, name, f"strides {v.strides}", str(b.strides or "C order"))
 

@@ -7,8 +7,6 @@ libraries, each with its own number of threads.
 from __future__ import annotations
 
 import ctypes
-import functools
-import importlib
 import os
 from collections.abc import Callable
 from types import ModuleType
@@ -64,9 +62,3 @@ def one_thread(module: ModuleType) -> OneThread | None:
                     os.register_at_fork(after_in_child=context.forget)
                 return context
     return None
-
-
-@functools.cache
-def numpys() -> OneThread | None:
-    """Context in which the BLAS of `numpy.matmul` runs on one thread; see `one_thread`."""
-    return one_thread(importlib.import_module("numpy._core._multiarray_umath"))

@@ -9,7 +9,7 @@ from time import perf_counter
 
 import numpy as np
 
-from iverson.codegen.runtime.thread_pool import available
+from iverson.codegen.runtime.target import available
 
 #: The matrices of the product are N x N; the array that is copied has so many bytes, more than caches.
 N, COPIED = 384, 1 << 25

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,6 +34,12 @@ class Machine:
     vector_bytes: int
     has_fma: bool
     has_half: bool = False
+
+
+def available() -> int:
+    """Number of processors that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @functools.cache

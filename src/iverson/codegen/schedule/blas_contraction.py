@@ -1,4 +1,4 @@
-"""Contractions by BLAS: tasks that are matrix products run as `numpy.matmul`, after transposes and reshapes.
+"""Contractions by BLAS: tasks that are matrix products of groups of axes.
 
 A sum of products of two reads whose indices are all plain axes is a batched matrix product: axes in both
 reads and the output are the batch, axes in one read and the output are rows or columns, axes in both reads
@@ -8,7 +8,6 @@ only are contracted. A product may be one of boxes of these arrays.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
@@ -18,8 +17,6 @@ import numpy as np
 
 from iverson.codegen.nests.nodes import Buffer, Load, Var
 from iverson.codegen.nests.task import Task
-from iverson.codegen.runtime.blas_threads import numpys
-from iverson.core.counting import work
 from iverson.expr.nodes import Apply, Expr, is_number
 
 Array = np.ndarray[Any, Any]
@@ -29,8 +26,6 @@ WORTH_BLAS = 32**3
 SMALLEST = 8
 #: The groups of axes of each array, among batch, rows, inner and columns.
 OUT, LEFT, RIGHT = (0, 1, 3), (0, 1, 2), (0, 2, 3)
-#: Multiply-adds from which an OpenBLAS has threads share a product, and up to which that does not pay.
-SHARED, WORTH_TWO = 1 << 17, 1 << 20
 
 #: A box without bounds.
 EVERYWHERE: Mapping[str, tuple[int, int]] = MappingProxyType({})
@@ -67,39 +62,6 @@ class Product:
             for k, start, n in zip(group, self.starts[g], self.extents[g], strict=True)
         }
         return tuple(slices[k] for k in range(len(slices)))
-
-    def run(self, arrays: Mapping[str, Array]) -> None:
-        """Carry out the product."""
-        batch, rows, inner, columns = (prod(e) for e in self.extents)
-        out_box, left_box, right_box = self.boxes
-        a = self._grouped(arrays[self.left.name][left_box], self.left_axes, (batch, rows, inner))
-        b = self._grouped(arrays[self.right.name][right_box], self.right_axes, (batch, inner, columns))
-        order = [k for group in self.out_axes for k in group]
-        view = arrays[self.out.name][out_box].transpose(order)
-        shape = (batch, rows, columns)
-        work.product(rows, inner, columns, batch)
-        with _threads(rows * inner * columns):
-            if self.fresh and view.flags.c_contiguous:
-                np.matmul(a, b, out=view.reshape(shape))
-                return
-            result = np.matmul(a, b).reshape(view.shape)
-        if self.fresh:
-            view[...] = result
-        else:
-            np.add(view, result, out=view)
-
-    @staticmethod
-    def _grouped(array: Array, groups: tuple[tuple[int, ...], ...], shape: tuple[int, ...]) -> Array:
-        return array.transpose([k for group in groups for k in group]).reshape(shape)
-
-
-def _threads(points: int) -> AbstractContextManager[None]:
-    """Context in which BLAS has one thread, if a product takes less time than it takes to start others.
-
-    points : number of multiply-adds.
-    """
-    alone = numpys() if SHARED <= points <= WORTH_TWO else None
-    return nullcontext() if alone is None else alone
 
 
 def product(

@@ -37,7 +37,7 @@ def finished(phase: Stmt, read: Buffer, task: Task) -> Stmt | None:
     task : assigns each entry of its buffer from the entry of ``read`` at the same place.
     """
     stores = [s for s in statements((phase,)) if isinstance(s, Store) and s.buffer.name == read.name]
-    if not stores or any(s.combine != "assign" or s.shared or s.atomic for s in stores):
+    if not stores or any(s.combine != "assign" or s.shared for s in stores):
         return None
     if any(s.buffer.shape != task.out.shape for s in stores):  # entries beyond those would not be stored
         return None

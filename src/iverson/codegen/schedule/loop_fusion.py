@@ -120,9 +120,7 @@ def _chained(first: Stmt, second: Stmt, intermediates: Set[str]) -> tuple[Stmt, 
     variables = {x.var for x in loops} - blocks
     if not all(_is_own(s.indices, variables) for s in all_of_them):
         return None
-    if any(
-        s.combine != "assign" or s.shared or s.atomic or s.value.dtype != s.buffer.dtype for s in all_of_them
-    ):
+    if any(s.combine != "assign" or s.shared or s.value.dtype != s.buffer.dtype for s in all_of_them):
         return None
     loads = [x for s in statements((second,)) for e in expressions(s) for x in subexpressions(e)]
     if not all(

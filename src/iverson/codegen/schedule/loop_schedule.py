@@ -40,7 +40,7 @@ from iverson.codegen.nests.nodes import (
 )
 from iverson.codegen.nests.phase_cost import WORTH_THREADS, cost
 from iverson.codegen.nests.task import MOTION_COST, Axis, Task, motion, no_position, position_in
-from iverson.codegen.runtime.thread_pool import available
+from iverson.codegen.runtime.target import available
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, subexpressions
 from iverson.expr.symbolic_numbers import is_infinite

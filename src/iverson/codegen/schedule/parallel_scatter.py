@@ -1,29 +1,26 @@
 """Parallel scatter: threads run iterations that may write the same entries; the safe way is chosen by cost.
 
     alone     one thread
-    private   each range of iterations combines into a copy of the output; the copies are combined in order
-    sorted    iterations go in the order of the entry they write, and threads get ranges between which that
-              entry changes: each entry takes its terms in the order of the loop
-    atomic    each write is one indivisible read-modify-write
+    private   each part of the iterations combines into a copy of the output; the copies are combined in order
+    owned     each thread owns a part of the output, goes through all iterations, and carries out those that
+              write to its part
 
-Alone and sorted give the same bits in every run, and private does for the same number of threads. Atomic
-sums of floats take their terms in any order, so their last bits may differ; atomic sums of integers do not.
+Each way gives the same bits in every run (private for the same number of threads); those of owned are those
+of one thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any
-
-import numpy as np
+from math import prod
 
 from iverson.codegen.nests.loop_facts import depends
 from iverson.codegen.nests.nodes import (
     BOOL,
     INT64,
     Buffer,
+    If,
     Kernel,
     Load,
     Local,
@@ -32,31 +29,22 @@ from iverson.codegen.nests.nodes import (
     Stmt,
     Store,
     Var,
-    mapped,
-    replaced,
     rewritten,
+    shape_at,
     statements,
+    with_buffers,
 )
-from iverson.codegen.nests.phase_cost import trips
-from iverson.core.scalars import SCALARS
-from iverson.expr.function_facts import COMBINE, identity
+from iverson.codegen.nests.phase_cost import cost, is_worth_threads, iterations, trips
+from iverson.codegen.runtime.target import available
+from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Apply, Const, Expr, Select, changed, subexpressions
-
-Array = np.ndarray[Any, Any]
-Range = tuple[int, int]
 
 #: Nanoseconds (see `phase_cost`) of an entry of a private copy: to start it, which touches new memory, and to
 #: combine it at the end. Measured as processor time of float64, 5.2 to 6.1; as time (`make calibrate`), 2.2
 #: to 4.5.
 COPY = 5.0
-#: ... of an iteration: its key, its place in the order, and reading it from there. Measured so: 53 to 102,
-#: and 33 to 66.
-SORT = 60.0
-#: ... of a write that is atomic. Measured so, where threads rarely meet at an entry: 2.1 to 4.6, and 17 to
-#: 34, by which the choice loses 1.5 at most.
-ATOMIC = 6.0
-
-ORDER, COUNT = "order.", "iterations."
+#: ... of a look at where an iteration writes, by each thread that may own the place.
+LOOK = 1.5
 
 
 @dataclass(frozen=True)
@@ -76,24 +64,24 @@ def shared(phase: Stmt) -> dict[str, Store]:
 
     Each comes with one of the stores to it.
     """
-    stores = [s for s in statements((phase,)) if isinstance(s, Store) and s.shared]
-    return {s.buffer.name: s for s in stores}
+    return {s.buffer.name: s for s in statements((phase,)) if isinstance(s, Store) and s.shared}
 
 
 def estimates(
-    phase: Loop, alone: float, entries: int, iterations: int, sizes: Mapping[str, int], threads: int
+    phase: Loop, alone: float, entries: int, total: int, sizes: Mapping[str, int], threads: int
 ) -> dict[str, float]:
     """Nanoseconds of each possible way to run a phase, by name.
 
-    alone : cost of the phase on one thread.
-    entries : number of entries of the shared outputs.
+    alone : cost of the phase on one thread. entries : number of entries of the shared outputs. total : number
+    of iterations.
     """
     costs = {"alone": alone, "private": alone / threads + COPY * threads * entries}
+    stores = [s for s in statements((phase,)) if isinstance(s, Store)]
     if key(phase) is not None:
-        costs["sorted"] = alone / threads + SORT * iterations
-    if all(_can_be_atomic(s) for s in shared(phase).values()):
-        writes = trips(phase, sizes, lambda s: isinstance(s, Store) and s.shared)
-        costs["atomic"] = (alone + ATOMIC * writes) / threads
+        costs["owned"] = alone / threads + LOOK * total
+    elif all(s.shared and s.indices for s in stores):
+        looks = trips(phase, sizes, lambda s: float(isinstance(s, Store)))
+        costs["owned"] = alone / threads + LOOK * looks
     return costs
 
 
@@ -102,124 +90,189 @@ def choose(costs: Mapping[str, float]) -> Choice:
     return Choice(min(costs, key=lambda way: costs[way]), costs)
 
 
-def _can_be_atomic(s: Store) -> bool:
-    return s.combine == "sum" and s.buffer.dtype.kind in "iuf"
+def choice(phase: Stmt, sizes: Mapping[str, int], threads: int | None = None) -> Choice | None:
+    """The way for a phase; None where its iterations share no entries, or where one thread is to run it.
+
+    threads : how many share it (default: as many as there are processors, if the work is worth it).
+    """
+    outputs = shared(phase)
+    count, total = threads or available(), iterations(phase, sizes) if outputs else 0
+    if count <= 1 or total <= 1 or not isinstance(phase, Loop):
+        return None
+    alone = cost(phase, sizes)
+    if threads is None and not is_worth_threads(phase, alone):
+        return None
+    entries = sum(prod(shape_at(s.buffer, sizes)) for s in outputs.values())
+    return choose(estimates(phase, alone, entries, total, sizes, count))
+
+
+def sharing(phase: Stmt) -> str:
+    """Text for reports on a phase without sizes: the way in which colliding writes are kept safe."""
+    if not shared(phase):
+        return "each thread has entries of its own"
+    option = choice(phase, {})
+    return "one thread, as more would not pay" if option is None else str(option)
+
+
+def with_ways(
+    kernel: Kernel, sizes: Mapping[str, int], threads: int | None = None
+) -> tuple[Kernel, list[Buffer]]:
+    """A kernel whose long phases threads can share, and the buffers that it takes in addition.
+
+    threads : as of `choice`.
+    """
+    phases: list[Stmt] = []
+    copies: list[Buffer] = []
+    for phase in kernel.phases:
+        option = choice(phase, sizes, threads)
+        way = "alone" if option is None else option.way
+        if way == "alone":
+            phases.append(phase)
+        elif way == "owned":
+            phases.append(owned(phase, threads or available()))
+        else:
+            parts, of_phase = private(phase, threads or available(), f".{len(phases)}")
+            phases += parts
+            copies += of_phase
+    if all(a is b for a, b in zip(phases, kernel.phases, strict=False)):
+        return kernel, []
+    buffers = {b.name: b for b in (*kernel.buffers, *copies)}
+    kernel_phases = tuple([with_buffers(p, buffers) for p in phases])
+    return Kernel(kernel.name, tuple(buffers.values()), kernel_phases, kernel.sizes), copies
+
+
+def _of(name: str, *operands: Expr) -> Expr:
+    return Apply(name, operands, INT64)
+
+
+def _is(name: str, *operands: Expr) -> Expr:
+    return Apply(name, operands, BOOL)
+
+
+def _extent(n: int | str) -> Expr:
+    return Size(n) if isinstance(n, str) else Const(n)
+
+
+def _share(total: Expr, part: Expr, parts: int) -> Expr:
+    """First item of the share of a part."""
+    return _of("floor_divide", _of("multiply", total, part), Const(parts))
 
 
 # --- private ---------------------------------------------------------------------
 
 
-def private(phase: Stmt, by_name: Mapping[str, Array], count: int) -> list[dict[str, Array]]:
-    """For each range after the first: copies of the shared outputs, at the identity of their combine."""
-    stores = shared(phase).values()
-    return [{s.buffer.name: _empty(s, by_name[s.buffer.name]) for s in stores} for _ in range(count - 1)]
+def private(phase: Stmt, parts: int, suffix: str) -> tuple[list[Stmt], list[Buffer]]:
+    """A phase in parts with copies of the shared outputs, and these copies.
+
+    for i in 0:n: y[a[i]] += x[i]
+    ->  for p in 0:parts: for j: c[p, j] = 0
+        for p in 0:parts: for i in n * p / parts : n * (p + 1) / parts: c[p, a[i]] += x[i]
+        for p in 0:parts: for j: y[j] += c[p, j]
+    """
+    assert isinstance(phase, Loop)
+    part = Var(f"{phase.var}.part")
+    outputs = shared(phase)
+    copies = {
+        name: Buffer(f"{name}.copies{suffix}", s.buffer.dtype, (parts, *s.buffer.shape), "out")
+        for name, s in outputs.items()
+    }
+
+    def own(s: Stmt) -> Stmt:
+        if not isinstance(s, Store) or not s.shared:
+            return s
+        return replace(s, buffer=copies[s.buffer.name], indices=(part, *s.indices), shared=False)
+
+    room = _of("add", _of("subtract", phase.upper, phase.lower), Const(phase.step - 1))
+    count = _of("floor_divide", room, Const(phase.step))
+
+    def start(p: Expr) -> Expr:
+        return _of("add", phase.lower, _of("multiply", _share(count, p, parts), Const(phase.step)))
+
+    last = _of("minimum", phase.upper, start(_of("add", part, Const(1))))
+    inner = tuple([rewritten(s, own) for s in phase.body])
+    walk = replace(phase, lower=start(part), upper=last, mark="", body=inner)
+    outer = Loop(part.name, Const(0), Const(parts), (walk,), mark="parallel")
+    phases: list[Stmt] = [outer]
+    for name, s in outputs.items():
+        copy = copies[name]
+        at = tuple([Var(f"{phase.var}.at{k}") for k in range(len(s.buffer.shape))])
+        first = Const(identity(s.combine, copy.dtype), copy.dtype)
+        fill = _over(at, s.buffer, Store(copy, (part, *at), first))
+        combine = _over(at, s.buffer, Store(s.buffer, at, Load(copy, (part, *at)), s.combine))
+        phases = [replace(outer, body=(fill,)), *phases, replace(outer, body=(combine,), mark="")]
+    return phases, list(copies.values())
 
 
-def _empty(s: Store, like: Array) -> Array:
-    return np.full(like.shape, identity(s.combine, like.dtype), like.dtype)
+def _over(at: tuple[Var, ...], b: Buffer, body: Stmt) -> Stmt:
+    """Loops over the entries of a buffer."""
+    for k, (v, n) in reversed(list(enumerate(zip(at, b.shape, strict=True)))):
+        body = Loop(v.name, Const(0), _extent(n), (body,), mark="vector" if k == len(at) - 1 else "")
+    return body
 
 
-def combine(phase: Stmt, by_name: Mapping[str, Array], copies: Iterable[Mapping[str, Array]]) -> None:
-    """Combine the private ``copies`` into the outputs, in order."""
-    stores = shared(phase)
-    with np.errstate(all="ignore"):
-        for copy in copies:
-            for name, array in copy.items():
-                body = SCALARS[COMBINE[stores[name].combine]].body
-                body(by_name[name], array, out=by_name[name])
+# --- owned -----------------------------------------------------------------------
 
 
-# --- atomic ----------------------------------------------------------------------
+def owned(phase: Stmt, parts: int) -> Loop:
+    """A phase whose outputs are shared out.
+
+    for i in 0:n: y[a[i]] += x[i]
+    ->  for p in 0:parts: for i in 0:n: if m * p / parts <= a[i] < m * (p + 1) / parts: y[a[i]] += x[i]
+
+    An index outside of the output belongs to the first part or the last one, which reports it.
+    """
+    assert isinstance(phase, Loop)
+    part = Var(f"{phase.var}.part")
+    place = key(phase)
+
+    def is_own(e: Expr, extent: int | str) -> Expr:
+        start, stop = (_share(_extent(extent), p, parts) for p in (part, _of("add", part, Const(1))))
+        below = _is("logical_or", _is("equal", part, Const(0)), _is("greater_equal", e, start))
+        above = _is("logical_or", _is("equal", part, Const(parts - 1)), _is("less", e, stop))
+        return _is("logical_and", below, above)
+
+    def own(s: Stmt) -> Iterator[Stmt]:
+        if isinstance(s, (Loop, If)):
+            yield replace(s, body=tuple([x for inner in s.body for x in own(inner)]))
+        elif isinstance(s, Store) and s.shared:
+            store = replace(s, shared=False)
+            axis = next((k for k, n in enumerate(s.buffer.shape) if n != 1), 0)
+            yield store if place else If(is_own(s.indices[axis], s.buffer.shape[axis]), (store,))
+        else:
+            yield s
+
+    body = tuple([x for s in phase.body for x in own(s)])
+    if place:
+        e, extent = place
+        guard = is_own(changed(e, lambda x: _where_inside(x) if isinstance(x, Load) else x), extent)
+        body = (If(guard, body),)
+    return Loop(part.name, Const(0), Const(parts), (replace(phase, body=body, mark=""),), mark="parallel")
 
 
-def atomic(kernel: Kernel, phase: Loop) -> Kernel:
-    """A kernel of that phase with its shared sums atomic."""
-
-    def whole(s: Stmt) -> Stmt:
-        return replace(s, atomic=True) if isinstance(s, Store) and s.shared else s
-
-    return replace(kernel, phases=(rewritten(phase, whole),))
-
-
-# --- sorted ----------------------------------------------------------------------
-
-
-def key(phase: Loop) -> Expr | None:
-    """An index that says where an iteration writes: iterations of different keys never collide.
+def key(phase: Loop) -> tuple[Expr, int | str] | None:
+    """An index that says where an iteration writes, and the extent that it counts in.
 
     It must stand at one place of every shared store, and depend on nothing else inside the loop.
     """
-    stores = [s for s in statements((phase,)) if isinstance(s, Store) and s.shared]
+    stores = [s for s in statements((phase,)) if isinstance(s, Store)]
     inner = {s.var for s in statements(phase.body) if isinstance(s, Loop)}
-    for axis, e in enumerate(stores[0].indices if stores and phase.step == 1 else ()):
+    output_names = {s.buffer.name for s in stores}
+    stores = [s for s in stores if s.shared]
+    for axis, e in enumerate(stores[0].indices if stores else ()):
+        parts = list(subexpressions(e))
         alone = depends(e, {phase.var}) and not depends(e, inner)
-        no_locals = not any(isinstance(x, Local) for x in subexpressions(e))
-        if alone and no_locals and all(len(s.indices) > axis and s.indices[axis] is e for s in stores):
-            return e
+        plain = not any(
+            isinstance(x, Local) or (isinstance(x, Load) and x.buffer.name in output_names) for x in parts
+        )
+        if alone and plain and all(len(s.indices) > axis and s.indices[axis] is e for s in stores):
+            return e, stores[0].buffer.shape[axis]
     return None
-
-
-def in_order(kernel: Kernel, phase: Loop) -> Kernel:
-    """Kernel that runs the iterations of ``phase`` in an order that an added input buffer gives.
-
-    The int64 buffer is named ``order.``, with the dot: iteration n of the new loop runs the body of ``phase``
-    with the loop variable equal to entry n of this buffer.
-    """
-    order = Buffer(ORDER, INT64, (COUNT,))
-    at = f"{phase.var}.at"
-    replacement: dict[str, Expr] = {phase.var: Load(order, (Var(at),))}
-    body = tuple(mapped(s, lambda e: replaced(e, replacement)) for s in phase.body)
-    loop = replace(phase, var=at, lower=Const(0), upper=Size(COUNT), body=body)
-    return replace(kernel, buffers=(*kernel.buffers, order), sizes=(*kernel.sizes, COUNT), phases=(loop,))
-
-
-def keys(kernel: Kernel, phase: Loop) -> Kernel:
-    """A kernel that stores the key of each iteration of ``phase`` in its last buffer.
-
-    An iteration that does not write (a guard fails) may have a key that cannot be read: any will do.
-    """
-    e = key(phase)
-    assert e is not None
-    out = Buffer("keys.", INT64, (COUNT,), "out")
-    at = Apply("subtract", (Var(phase.var), phase.lower), INT64)
-    reads = {x.buffer for x in subexpressions(e) if isinstance(x, Load)}
-    inputs = tuple(replace(b, role="in") for b in kernel.buffers if b in reads)
-    by_name = {b.name: b for b in inputs}
-
-    def as_input(x: Expr) -> Expr:
-        return _where_inside(Load(by_name[x.buffer.name], x.indices)) if isinstance(x, Load) else x
-
-    body = (Store(out, (at,), changed(e, as_input)),)
-    loop = replace(phase, body=body, mark="parallel")
-    return Kernel("keys", (*inputs, out), (loop,), (*kernel.sizes, COUNT))
 
 
 def _where_inside(load: Load) -> Expr:
     """Value of a load where it is inside its buffer; 0 elsewhere."""
     result: Expr = load
     for i, n in zip(load.indices, load.buffer.shape, strict=True):
-        extent = Size(n) if isinstance(n, str) else Const(n)
-        low = Apply("greater_equal", (i, Const(0)), BOOL)
-        fits = Apply("logical_and", (low, Apply("less", (i, extent), BOOL)), BOOL)
-        result = Select(fits, result, Const(load.dtype.type(0), load.dtype))
+        fits = _is("logical_and", _is("greater_equal", i, Const(0)), _is("less", i, _extent(n)))
+        result = Select(fits, result, Const(load.dtype.type(0).item(), load.dtype))
     return result
-
-
-def order_of(found: Array, lower: int, parts: int) -> tuple[Array, list[Range]]:
-    """The iterations in the order of their keys, each key's in the order of the loop; and ranges of it.
-
-    found : the key of each iteration, of which the first is number ``lower``.
-    The ranges are at most ``parts`` of about the same length, and no key is in two of them.
-    """
-    bits = max(1, int(found.size - 1).bit_length())
-    if found.size and int(found.min()) >= 0 and int(found.max()).bit_length() + bits < 63:
-        pairs = (found << bits) | np.arange(found.size)  # sorting pairs of numbers is stable, and fast
-        pairs.sort()
-        order, ranked = pairs & ((1 << bits) - 1), pairs >> bits
-    else:
-        order = np.argsort(found, kind="stable")
-        ranked = found[order]
-    middle = np.array([found.size * k // parts for k in range(1, parts)], np.int64)
-    cuts = np.searchsorted(ranked, ranked[middle]) if found.size else middle
-    edges = np.unique([0, *cuts.tolist(), found.size]).tolist()
-    return order + lower, list(pairwise(edges))

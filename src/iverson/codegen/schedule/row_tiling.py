@@ -198,7 +198,7 @@ def _part(phase: Stmt) -> _Part | None:
     rows may write one entry."""
     if not isinstance(phase, Loop) or phase.mark != "parallel" or phase.factor > 1:
         return None
-    if any(isinstance(s, Store) and (s.shared or s.atomic) for s in statements(phase.body)):
+    if any(isinstance(s, Store) and s.shared for s in statements(phase.body)):
         return None
     if phase.step == 1:
         return _Part(phase, phase.var, None)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iverson import te
-from iverson.codegen.execution.kernel import CompiledKernel, compile_kernel
+from iverson.codegen.launches import CompiledKernel, compile_kernel
 from iverson.codegen.nests.nodes import (
     BOOL,
     INT64,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
 
-from iverson.codegen.execution.launch import sharing
+from iverson.codegen.schedule.parallel_scatter import sharing
 from iverson.core.dispatch import Handle
 from iverson.core.errors import ArgumentTypeError, described
 from iverson.core.protocols import Value

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator
 
 from iverson.codegen.emit.scalar_code import INLINED
-from iverson.codegen.execution.launch import iterations
 from iverson.codegen.execution.time_estimates import Expected, at_peak, expected
+from iverson.codegen.launches import compile_kernel
 from iverson.codegen.nests.nodes import Loop, Stmt, Store, statements
+from iverson.codegen.nests.phase_cost import iterations
 from iverson.codegen.runtime.machine_peak import Peak, peak
 from iverson.codegen.schedule.row_tiling import parts
 from iverson.codegen.schedule.visit_counts import size_of
@@ -162,7 +163,8 @@ def _fallbacks(program: Program, code: Lowered) -> Iterator[str]:
             continue
         stores = [s for s in statements(step.kernel.phases) if isinstance(s, Store)]
         outputs = ", ".join(dict.fromkeys(s.buffer.label for s in stores))
-        if names := ", ".join(dict.fromkeys(_CALLED.findall(step.compiled.text))):
+        compiled = compile_kernel(step.kernel).at(code.values)
+        if names := ", ".join(dict.fromkeys(_CALLED.findall(compiled.text))):
             yield f"fallback {outputs}: {names} called after whole vectors, and from {INLINED + 1} times on"
     for s in program.statements:
         if NO_ISL in s.reason:

@@ -6,18 +6,19 @@ derivatives of special functions), the interpreter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iverson.codegen.execution.kernel import CompiledKernel, compile_kernel
+from iverson.codegen.launches.integer_arguments import CodeSharing
 from iverson.codegen.nests import nodes
 from iverson.codegen.nests.integer_bounds import Scope, affine
 from iverson.codegen.nests.nodes import Buffer, Kernel
+from iverson.codegen.nests.print import kernel_text
 from iverson.codegen.nests.task import Task
-from iverson.codegen.runtime import workspaces
 from iverson.codegen.schedule import blas_contraction
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
 from iverson.core.float_warnings import at_user_line
@@ -28,12 +29,14 @@ from iverson.te.ir import interpret
 from iverson.te.ir.expressions import Tensor, Var
 from iverson.te.ir.nodes import Program, Statement, recurrence_of, tensors_of
 from iverson.te.lowering import index_errors
-from iverson.te.lowering.native_call import OneCall, one_call
+from iverson.te.lowering.native_call import NativeCall, native_call
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 Array = np.ndarray[Any, Any]
+#: For how many sizes a program with sizes keeps what is planned for them.
+KEPT = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +53,6 @@ class Run:
     """Step that runs a kernel on the arrays with the names of its buffers."""
 
     kernel: Kernel
-
-    @cached_property
-    def compiled(self) -> CompiledKernel:
-        """Machine code of the kernel, compiled at its first use; within a larger program it is not needed."""
-        return compile_kernel(self.kernel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +106,9 @@ class Lowered:
     sizes: Sizes = field(default_factory=Sizes)
     values: Mapping[str, int] = field(default_factory=dict)
     said: Program | None = None
-    _once: dict[str, OneCall | None] = field(default_factory=dict)
+    _calls: dict[int | None, tuple[NativeCall | Interpreted, ...]] = field(default_factory=dict)
+    _bound: dict[Any, Lowered] = field(default_factory=dict)
+    _sharing: CodeSharing = field(default_factory=lambda: CodeSharing(always=True))
 
     def said_as(self, program: Program) -> Lowered:
         """The same code, with the names of ``program``, which is equal but for names, in messages."""
@@ -117,10 +117,19 @@ class Lowered:
     def at(self, sizes: Mapping[Var, int]) -> Lowered:
         """The same code for calls on arrays of these sizes."""
         values = self.sizes.at(sizes)
+        key = tuple(values.items())
+        code = self._bound.get(key)
+        if code is None:
+            code = self._bound[key] = self._at(values)
+            for first in list(self._bound)[:-KEPT]:
+                self._bound.pop(first, None)
+        return code
+
+    def _at(self, values: Mapping[str, int]) -> Lowered:
         buffers = {t: _buffer_at(b, values) for t, b in self.buffers.items()}
         steps = tuple(s.at(values) if isinstance(s, SomeProduct) else s for s in self.steps)
         scratch = tuple(_buffer_at(b, values) for b in self.scratch)
-        return replace(self, steps=steps, buffers=buffers, scratch=scratch, values=values, _once={})
+        return replace(self, steps=steps, buffers=buffers, scratch=scratch, values=values, _calls={})
 
     def __call__(
         self,
@@ -131,6 +140,7 @@ class Lowered:
     ) -> tuple[Array, ...]:
         """Outputs for arrays in the order of ``program.inputs``.
 
+        threads : 1 to run on this one, more to share all that may be shared (default: what is worth it).
         operation, names : names of the call and of its inputs in messages (default: as in ``program``).
         Raises ShapeError if an array does not fit and IndexingError for an index out of range.
         """
@@ -145,9 +155,11 @@ class Lowered:
     ) -> tuple[Array, ...]:
         """Outputs as of `__call__`; the arrays must have the shapes and dtypes of the inputs."""
         try:
-            if threads is None and (single_call := self.whole) is not None:
-                return single_call.run(arrays)
-            return self._by_steps(arrays, threads)
+            calls = self._calls.get(threads) or self.calls(threads)
+            first = calls[0] if self._is_whole else None
+            if isinstance(first, NativeCall) and not first.products:
+                return first.compiled.run(arrays)
+            return self._by_calls(calls, arrays)
         except IndexingError as error:
             program = self.said or self.program
             values: dict[Tensor, Array] = dict(zip(program.inputs, arrays, strict=True))
@@ -169,61 +181,54 @@ class Lowered:
             tensor_names.setdefault(b.name, {})[counterpart.get(t, t).name] = None
         return tensor_names
 
+    def calls(self, threads: int | None = None) -> tuple[NativeCall | Interpreted, ...]:
+        """The calls that carry out the steps, shared by equal programs: one where nothing is interpreted.
+
+        threads : as of `__call__`.
+        """
+        if threads not in self._calls:
+            self._calls[threads] = tuple(self._compiled(threads))
+        return self._calls[threads]
+
+    def _compiled(self, threads: int | None) -> Iterator[NativeCall | Interpreted]:
+        buffers = {b.name: b for b in (*self.scratch, *self.buffers.values())}
+        sharing = self._sharing if self.values else None
+        groups = [
+            (native, tuple(steps))
+            for native, steps in groupby(self.steps, lambda s: not isinstance(s, Interpreted))
+        ]
+        lasting = dict.fromkeys(self.buffers[t].name for t in self.program.outputs)
+        roles = {self.buffers[t].name: "in" for t in self.program.inputs}
+        for k, (native, steps) in enumerate(groups):
+            if not native:
+                yield from steps  # type: ignore[misc]
+                continue
+            later = {n for _, group in groups[k + 1 :] for s in group for n in touched_by(s, self.buffers)}
+            here = {n for s in steps for n in touched_by(s, self.buffers)}
+            results = {n: "out" for n in (*lasting, *sorted(later)) if n in here and n not in roles}
+            yield native_call(steps, buffers, roles | results, self.values, sharing, threads)
+            roles |= dict.fromkeys(results, "inout")
+
     @cached_property
-    def whole(self) -> OneCall | None:
-        """The program as one native call, shared by equal programs; None if calls of its steps are better."""
-        if "whole" not in self._once:
-            self._once["whole"] = self._as_one_call()
-        return self._once["whole"]
+    def _is_whole(self) -> bool:
+        """True if one native call makes the outputs, in their order."""
+        names = [self.buffers[t].name for t in self.program.outputs]
+        inputs = {self.buffers[t].name for t in self.program.inputs}
+        is_native = bool(self.steps) and not any(isinstance(s, Interpreted) for s in self.steps)
+        return is_native and len({*names}) == len(names) and inputs.isdisjoint(names)
 
-    def _as_one_call(self) -> OneCall | None:
-        outputs = [self.buffers[t] for t in self.program.outputs]
-        inputs = [self.buffers[t] for t in self.program.inputs]
-        external_names = {b.name for b in (*inputs, *outputs)}
-        internal_buffers = {
-            b.name: b for b in (*self.buffers.values(), *self.scratch) if b.name not in external_names
-        }
-        return one_call(self.steps, inputs, outputs, tuple(internal_buffers.values()))
-
-    def _by_steps(self, inputs: tuple[Array, ...], threads: int | None) -> tuple[Array, ...]:
-        """Outputs, computed by a call for each step."""
-        dense = [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in inputs]
-        arrays = {self.buffers[t].name: a for t, a in zip(self.program.inputs, dense, strict=True)}
-        values: dict[Tensor, Array] = {}
-        output_names = {self.buffers[t].name for t in self.program.outputs}
-        passing: list[Array] = []
-        for tensor, b in self.buffers.items():
-            if b.name in self._rows:
-                continue
-            if b.name not in arrays and b.name in output_names:
-                arrays[b.name] = np.empty(_shape(b), b.dtype)
-            elif b.name not in arrays:
-                arrays[b.name] = workspaces.take(_shape(b), b.dtype)
-                passing.append(arrays[b.name])
-            values[tensor] = arrays[b.name]
-        for b in self.scratch:
-            if b.name in self._rows:
-                continue
-            arrays[b.name] = workspaces.take(_shape(b), b.dtype)
-            passing.append(arrays[b.name])
-        for step in self.steps:
-            self._run(step, arrays, values, threads)
-        workspaces.give_back(passing)
-        return tuple(values[t] for t in self.program.outputs)
-
-    def _run(
-        self, step: Step, arrays: dict[str, Array], values: dict[Tensor, Array], threads: int | None
-    ) -> None:
-        if isinstance(step, Fill):
-            arrays[step.name][...] = step.value
-        elif isinstance(step, Run):
-            step.compiled.run([arrays[b.name] for b in step.kernel.arguments], self.values, threads)
-        elif isinstance(step, blas_contraction.Product):
-            step.run(arrays)
-        elif isinstance(step, SomeProduct):
-            step.at(self.values).run(arrays)
-        else:
-            step.run(values)
+    def _by_calls(
+        self, calls: Sequence[NativeCall | Interpreted], inputs: tuple[Array, ...]
+    ) -> tuple[Array, ...]:
+        """Outputs, computed by one call after the other."""
+        arrays = {self.buffers[t].name: a for t, a in zip(self.program.inputs, inputs, strict=True)}
+        for call in calls:
+            if isinstance(call, Interpreted):
+                call.run({t: arrays[b.name] for t, b in self.buffers.items() if b.name in arrays})
+            else:
+                results = call.run(tuple([arrays[n] for n in call.reads]))
+                arrays |= zip(call.makes, results, strict=True)
+        return tuple([arrays[self.buffers[t].name] for t in self.program.outputs])
 
     @property
     def source(self) -> str:
@@ -242,12 +247,6 @@ class Lowered:
                 name = self.program.inputs[k].name
                 raise ShapeError("te", name, got=f"shape {array.shape}", expected=f"shape {shape}")
         return tuple(arrays)
-
-    @cached_property
-    def _rows(self) -> frozenset[str]:
-        """Names of buffers with memory for the current rows only."""
-        buffers = (b for s in self.steps if isinstance(s, Run) for b in s.kernel.buffers)
-        return frozenset(b.name for b in buffers if b.role == "row")
 
     @cached_property
     def _taken(self) -> tuple[tuple[tuple[int, ...], Any], ...]:
@@ -298,7 +297,7 @@ def _step_text(step: Step) -> str:
     if isinstance(step, Fill):
         return f"{step.name}[...] = {step.value}"
     if isinstance(step, Run):
-        return step.compiled.source
+        return kernel_text(step.kernel)
     if isinstance(step, SomeProduct):
         return f"{step.task.out.name} = ... @ ...  # BLAS"
     if isinstance(step, blas_contraction.Product):

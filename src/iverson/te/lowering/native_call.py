@@ -1,15 +1,13 @@
-"""One native call for a whole lowered program, as a small program takes less time than a call of each step.
+"""Native calls for the steps of a lowered program: loop nests, fills and products are steps of one program.
 
-Its loop nests, fills and products are steps of a program (`iverson.codegen.programs`): temporaries have
-places in an arena, and long loops are shared by threads that wait in native code. These steps keep a call of
-their own: those of sizes that a call gives, very long scatters, which threads share by looking at where they
-write (`docs/decisions/0014`), and what is interpreted (`docs/decisions/0106`).
+Temporaries have places in its arena, and long loops are shared by threads that wait in native code
+(`iverson.codegen.programs`). What the interpreter does stands between two programs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -17,89 +15,80 @@ from typing import Any
 import numpy as np
 
 from iverson.codegen.launches import CompiledProgram, compile_program
+from iverson.codegen.launches.integer_arguments import CodeSharing
 from iverson.codegen.nests.nodes import (
     Buffer,
     Kernel,
     Load,
-    Stmt,
+    Loop,
+    Size,
     Store,
-    expressions,
+    Var,
+    buffers_of,
+    shape_at,
     statements,
     with_buffers,
 )
-from iverson.codegen.nests.phase_cost import cost, is_worth_threads
 from iverson.codegen.programs import Nest, Product, Program, View, blas_calls, step_builders
-from iverson.codegen.programs.nodes import Step, c_strides, extents, whole
+from iverson.codegen.programs.nodes import Step, c_strides, whole
 from iverson.codegen.schedule import blas_contraction
-from iverson.codegen.schedule.parallel_scatter import shared
 from iverson.core.counting import work
 from iverson.core.protocols import DType
-from iverson.expr.nodes import Const, subexpressions
+from iverson.expr.nodes import Const
 
 Array = np.ndarray[Any, Any]
-#: How many times longer than other loops a scatter is that threads share: called alone, it is looked at
-#: first, keys are sorted or copies made and combined, and Python's threads start, which takes some 200 us.
-LONG = 100
 #: Makes a temp of the program: of this name, dtype and shape.
 Temp = Callable[[str, DType, tuple[int, ...]], Buffer]
 
 
-class OneCall:
-    """A program of steps as machine code; ``run`` takes arrays that fit, and returns the outputs.
-
-    It raises IndexingError if an index that is used is outside its buffer.
+@dataclass(frozen=True, eq=False)
+class NativeCall:
+    """A program of steps as machine code, which takes the arrays ``reads`` and makes the arrays ``makes``.
 
     products : rows, inner, columns and batch of the matrix products of a call, which are counted as work.
     """
 
-    def __init__(self, compiled: CompiledProgram, products: Sequence[tuple[int, int, int, int]]) -> None:
-        self.compiled, self.products = compiled, products
-        self.run = self._counted if products else compiled.run
+    compiled: CompiledProgram
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+    products: tuple[tuple[int, int, int, int], ...]
 
-    def _counted(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    def run(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Outputs for arrays that fit; IndexingError if an index that is used is outside its buffer."""
         for sizes in self.products:
             work.product(*sizes)
         return self.compiled.run(arrays)
 
 
-def one_call(
-    steps: Sequence[Any], inputs: Sequence[Buffer], outputs: Sequence[Buffer], internals: Sequence[Buffer]
-) -> OneCall | None:
-    """Lowered steps as one native call; None if a call for each step is better.
+def native_call(
+    steps: Sequence[Any],
+    buffers: Mapping[str, Buffer],
+    roles: Mapping[str, str],
+    values: Mapping[str, int],
+    sharing: CodeSharing | None,
+    threads: int | None,
+) -> NativeCall:
+    """Lowered steps as one native call.
 
-    inputs, outputs, internals : the buffers, all of constant shapes; internals live for a call.
+    buffers : all that the steps touch, by name, of constant shapes. roles : of those that live longer than
+    the call. values : of the sizes in kernels. sharing, threads : as of `compile_program`.
     """
-    names = [b.name for b in (*inputs, *outputs)]
-    if len(set(names)) < len(names) or not all(map(_is_short, steps)):
-        return None
-    program_buffers = [*(replace(b, role="in") for b in inputs), *(replace(b, role="out") for b in outputs)]
+    program_buffers = [replace(buffers[name], role=role) for name, role in roles.items()]
     places = {b.name: whole(b) for b in program_buffers}
 
     def temp(name: str, dtype: DType, shape: tuple[int, ...]) -> Buffer:
         program_buffers.append(Buffer(name, dtype, shape, "temp"))
         return program_buffers[-1]
 
-    buffer_of = {b.name: b for b in (*inputs, *outputs, *internals)}
-    program_steps = Steps(buffer_of, places, temp).run(steps)
-    if program_steps is None:
-        return None
-    products = [tuple(prod(e) for e in s.extents) for s in steps if isinstance(s, blas_contraction.Product)]
+    program_steps = Steps(buffers, places, temp, values).run(steps)
     program = Program("te", tuple(program_buffers), tuple(program_steps))
-    sizes = [(rows, inner, columns, batch) for batch, rows, inner, columns in products]
-    return OneCall(compile_program(program), sizes)
-
-
-def _is_short(step: Any) -> bool:
-    """True if a step loses nothing as a part of a program: no sizes, and no phase that gains alone."""
-    kernel: Kernel | None = getattr(step, "kernel", None)
-    if kernel is None:
-        return isinstance(step, blas_contraction.Product) or hasattr(step, "value")
-    return not kernel.sizes and not any(map(_gains_alone, kernel.phases))
-
-
-def _gains_alone(phase: Stmt) -> bool:
-    """True if a phase is long, and threads can share it only if it is called by itself."""
-    return bool(shared(phase)) and is_worth_threads(phase, cost(phase, {}) / LONG)
+    products = [tuple(prod(e) for e in s.extents) for s in steps if isinstance(s, blas_contraction.Product)]
+    return NativeCall(
+        compile_program(program, sharing=sharing, threads=threads),
+        tuple([b.name for b in program.of("in", "inout")]),
+        tuple([b.name for b in program.of("out")]),
+        tuple([(rows, inner, columns, batch) for batch, rows, inner, columns in products]),
+    )
 
 
 class Steps:
@@ -108,76 +97,117 @@ class Steps:
     buffers : the buffers of the steps, by name.
     places : views of the buffers that exist already, by name.
     temp : makes a temporary buffer of the program.
+    values : of the sizes in kernels.
     """
 
-    def __init__(self, buffers: Mapping[str, Buffer], places: dict[str, View], temp: Temp) -> None:
+    def __init__(
+        self,
+        buffers: Mapping[str, Buffer],
+        places: dict[str, View],
+        temp: Temp,
+        values: Mapping[str, int] | None = None,
+    ) -> None:
         self.buffers, self.places, self.temp = buffers, places, temp
+        self.values = values or {}
         self.touched: set[str] = set()
         self.steps: list[Step] = []
 
-    def run(self, steps: Sequence[Any]) -> list[Step] | None:
-        """Steps of the program; None if a step cannot be one of them."""
+    def run(self, steps: Sequence[Any]) -> list[Step]:
+        """Steps of the program."""
         for step in steps:
             if hasattr(step, "kernel"):
-                for phase in step.kernel.phases:
-                    self.phase(phase)
+                for k in range(len(step.kernel.phases)):
+                    self.phase(step.kernel, k)
             elif isinstance(step, blas_contraction.Product):
-                if not self.product(step):
-                    return None
-            elif hasattr(step, "value"):
-                self.fill(self.buffers[step.name], step.value)
+                self.product(step)
             else:
-                return None
+                self.fill(self.buffers[step.name], step.value)
         return self.steps
 
     def view(self, b: Buffer) -> View:
         """View of a buffer's memory, in the buffer's shape."""
+        shape = shape_at(b, self.values)
         if b.name not in self.places:
-            self.places[b.name] = whole(self.temp(b.name, b.dtype, extents(b)))
-        v, shape = self.places[b.name], extents(b)
+            self.places[b.name] = whole(self.temp(b.name, b.dtype, shape))
+        v = self.places[b.name]
         return v if v.shape == shape else replace(v, shape=shape, strides=c_strides(shape))
 
     def fill(self, b: Buffer, value: float) -> None:
         self.touched.add(b.name)
-        self.steps.append(
-            step_builders.elementwise(self.view(b), Const(np.dtype(b.dtype).type(value).item(), b.dtype), {})
-        )
+        view, number = self.view(b), Const(np.dtype(b.dtype).type(value).item(), b.dtype)
+        if not self.values:
+            self.steps.append(step_builders.elementwise(view, number, {}))
+            return
+        flat = Buffer("out", b.dtype, ("z",), "out")
+        loop = Loop("i", Const(0), Size("z"), (Store(flat, (Var("i"),), number),), mark="vector")
+        count = prod(view.shape)
+        line = replace(view, shape=(count,), strides=(1,))
+        self.steps.append(Nest(Kernel("fill", (flat,), (loop,), ("z",)), (line,), (count,)))
 
-    def product(self, p: blas_contraction.Product) -> bool:
-        """Add a product of BLAS; False if BLAS does not take the arrays in their memory order, else True."""
-        out_box, left_box, right_box = p.boxes
-        out = _matrices(_part(self.view(p.out), out_box), p.out_axes)
-        lhs = _matrices(_part(self.view(p.left), left_box), p.left_axes)
-        rhs = _matrices(_part(self.view(p.right), right_box), p.right_axes)
-        if out is None or lhs is None or rhs is None:
-            return False
-        step = step_builders.product(out, lhs, rhs, beta=0 if p.fresh else 1)
-        if isinstance(step, Product) and blas_calls.call(step) is None:
-            return False
+    def product(self, p: blas_contraction.Product) -> None:
+        """Add a product of BLAS, with copies of arrays whose memory order BLAS does not take."""
+        views = [_part(self.view(b), x) for b, x in zip((p.out, p.left, p.right), p.boxes, strict=True)]
+        groups = p.out_axes, p.left_axes, p.right_axes
         self.touched.add(p.out.name)
-        self.steps.append(step)
-        return True
+        matrices = [_matrices(v, axes) for v, axes in zip(views, groups, strict=True)]
+        out, lhs, rhs = matrices
+        if out is not None and lhs is not None and rhs is not None:
+            step = step_builders.product(out, lhs, rhs, beta=0 if p.fresh else 1)
+            if not isinstance(step, Product) or blas_calls.call(step) is not None:
+                self.steps.append(step)
+                return
+        in_order = [_in_order(v, axes) for v, axes in zip(views, groups, strict=True)]
+        names = [f"{p.out.name}.{kind}{len(self.steps)}" for kind in ("product", "left", "right")]
+        copies = [whole(self.temp(n, v.buffer.dtype, v.shape)) for n, v in zip(names, in_order, strict=True)]
+        batch, rows, inner, columns = (prod(e) for e in p.extents)
+        lead = (batch,) if batch != 1 else ()
+        shapes = [(*lead, *x) for x in ((rows, columns), (rows, inner), (inner, columns))]
+        out, lhs, rhs = (
+            replace(v, shape=x, strides=c_strides(x)) for v, x in zip(copies, shapes, strict=True)
+        )
+        result, at = step_builders.as_buffer("x", copies[0]), step_builders.axes(copies[0].shape)
+        combine = "assign" if p.fresh else "sum"
+        self.steps += [
+            *(step_builders.copy(v, of) for v, of in zip(copies[1:], in_order[1:], strict=True)),
+            step_builders.product(out, lhs, rhs),
+            step_builders.elementwise(
+                in_order[0], Load(result, step_builders.variables(at)), {"x": copies[0]}, combine
+            ),
+        ]
 
-    def phase(self, phase: Stmt) -> None:
+    def phase(self, kernel: Kernel, k: int) -> None:
         """Add a nest for a phase. A buffer that no step wrote before is an output of the nest alone.
 
         The nest reads nothing from such a buffer that it has not written.
         """
-        stores: dict[str, Buffer] = {}
-        loads: dict[str, Buffer] = {}
-        for s in statements((phase,)):
-            if isinstance(s, Store):
-                stores[s.buffer.name] = s.buffer
-            for e in expressions(s):
-                loads |= {x.buffer.name: x.buffer for x in subexpressions(e) if isinstance(x, Load)}
-        fresh = stores.keys() - self.touched
-        self.touched |= stores.keys()
-        final = {}
-        for name, b in (loads | stores).items():
-            role = "out" if name in fresh else "inout" if name in stores else "in"
-            final[name] = replace(b, role=role)
-        kernel = Kernel("te", tuple(final.values()), (with_buffers(phase, final),))
-        self.steps.append(Nest(kernel, tuple(self.view(b) for b in final.values())))
+        stores = {s.buffer.name for s in statements((kernel.phases[k],)) if isinstance(s, Store)}
+        fresh = stores - self.touched
+        self.touched |= stores
+        key = f"nest {k} {sorted(fresh)}"
+        if key not in kernel.once:  # for all sizes
+            kernel.once[key] = _nest_kernel(kernel, k, stores, fresh)
+        nest: Kernel = kernel.once[key]
+        values = tuple([self.values[name] for name in nest.sizes])
+        self.steps.append(Nest(nest, tuple(map(self.view, nest.arguments)), values))
+
+
+def _nest_kernel(kernel: Kernel, k: int, stores: Collection[str], fresh: Collection[str]) -> Kernel:
+    """Kernel of one phase.
+
+    stores, fresh : names of the buffers that it writes, and of those among them that hold nothing before.
+    """
+    final = {}
+    for b in buffers_of(kernel, k):
+        role = "out" if b.name in fresh else "inout" if b.name in stores else "in"
+        # What is planned for any size keeps memory for the rows at hand.
+        final[b.name] = b if kernel.sizes and b.role == "row" else replace(b, role=role)
+    return Kernel("te", tuple(final.values()), (with_buffers(kernel.phases[k], final),), kernel.sizes)
+
+
+def _in_order(v: View, groups: tuple[tuple[int, ...], ...]) -> View:
+    """View with its axes in the order of the groups."""
+    order = [a for group in groups for a in group]
+    return replace(v, shape=tuple([v.shape[a] for a in order]), strides=tuple([v.strides[a] for a in order]))
 
 
 def _part(v: View, box: tuple[slice, ...]) -> View:
