@@ -9,7 +9,7 @@ a program.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,8 @@ EXTENTS = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 9, 17)
 #: The largest extents of arrays by rank; in large programs several vectors and tiles long.
 MOST, MOST_LARGE = (17, 17, 5, 3), (300, 300, 40, 12)
 LARGE = (33, 64, 130, 257)
+#: No other extents than those that are chosen.
+NO_SIZES: Mapping[int, int] = {}
 PATTERNS = (
     ((0, 1, 0), (2, 0, 0), (0, 0, 3)),
     ((1, 0, 2, 0), (0, 0, 3, 0), (4, 0, 0, 5)),
@@ -72,11 +74,18 @@ class Generator:
     """Writes one program."""
 
     def __init__(
-        self, rng: np.random.Generator, draws: bool, reverse: bool, flat: bool = False, large: bool = False
+        self,
+        rng: np.random.Generator,
+        draws: bool,
+        reverse: bool,
+        flat: bool = False,
+        large: bool = False,
+        sizes: Mapping[int, int] = NO_SIZES,
     ) -> None:
         self.rng, self.draws, self.reverse, self.flat = rng, draws, reverse, flat
         self.extents = EXTENTS + LARGE * 2 if large else EXTENTS
         self.most = MOST_LARGE if large else MOST
+        self.sizes = sizes
         self.count = 0
 
     # --- choices -------------------------------------------------------------------
@@ -89,7 +98,27 @@ class Generator:
         return items[self.rng.integers(len(items))]
 
     def extent(self, most: int = 17) -> int:
-        return int(self.choose([n for n in self.extents if n <= most]))
+        return self.sized(int(self.choose([n for n in self.extents if n <= most])))
+
+    def sized(self, n: int) -> int:
+        """The extent that stands in the program for one that was chosen."""
+        return n if n < 2 else self.sizes.get(n, n)
+
+    def flags(self, shape: Any, share: float) -> np.ndarray:
+        """Flags of which a share is true."""
+        # Drawn apart, so that what comes next is the same at all sizes.
+        rng = np.random.default_rng(int(self.rng.integers(1 << 62))) if self.sizes else self.rng
+        return np.asarray(rng.random(shape) < share)
+
+    def pattern(self) -> np.ndarray:
+        """Where a matrix stores entries; at other sizes other ones."""
+        pattern = np.array(self.choose(PATTERNS)) > 0
+        if not self.sizes:
+            return pattern
+        shape = tuple(map(self.sized, pattern.shape))
+        other = self.flags(shape, float(self.choose((0.1, 0.3, 0.7))))
+        other[0, -1] = True
+        return other
 
     def shape(self, least: int = 0, most: int = 3) -> tuple[int, ...]:
         ndim = int(self.rng.integers(least, most + 1))
@@ -268,7 +297,7 @@ class Generator:
             numbers = self.rng.integers(-first, first, int(self.rng.integers(0, 5))).tolist()
             text = f"np.array({numbers}, int)"
         elif turn == 2:
-            flags = (self.rng.random(first) < 0.5).tolist()
+            flags = self.flags(first, 0.5).tolist()
             text = f"np.array({flags}, bool)"
         elif turn == 3 and len(shape) > 1:
             a, z = sorted(self.rng.integers(0, shape[1] + 1, 2).tolist())
@@ -382,7 +411,7 @@ class Generator:
         x, shape = self.real(v), v.shape
         axis = int(self.rng.integers(len(shape)))
         left = tuple(np.delete(shape, axis).tolist())
-        mask = (self.rng.random(shape) < 0.6).tolist()
+        mask = self.flags(shape, 0.6).tolist()
         m = self.name("m")
         source = self.choose(
             [
@@ -415,7 +444,7 @@ class Generator:
             self.assign(b, f"xp.to_tensor({m}, 0.25)", shape)
 
     def sparse(self, b: Body) -> None:
-        pattern = np.array(self.choose(PATTERNS)) > 0
+        pattern = self.pattern()
         rows, columns = pattern.shape
         layout = self.choose(["coo", "csr", "csc"])
         values = self.fitted(self.var(b), (int(pattern.sum()),), real=True)
@@ -490,7 +519,7 @@ class Generator:
     def notation(self, b: Body) -> None:
         names = tuple(str(n) for n in self.rng.choice(NAMES, 4, replace=False))
         v, w = self.var(b), self.var(b)
-        n = int(self.choose([2, 3, 5, 9, 17]))
+        n = self.sized(int(self.choose([2, 3, 5, 9, 17])))
         if self.rng.random() < 0.5:
             u, k = self.fitted(v, (n,), real=True), self.fitted(w, (2,), real=True)
             self.assign(b, f"xp.stencil({u}, {k}, {names})", (n - 1,))
@@ -584,7 +613,7 @@ class Generator:
     def scan(self, b: Body) -> None:
         v, w = self.var(b), self.var(b)
         state, step = self.shape(0, 1), self.shape(0, 1)
-        length = int(self.choose([1, 2, 3, 5]))
+        length = self.sized(int(self.choose([1, 2, 3, 5])))
         writes = self.target(b)
         c, u = self.parameter(v, state, "f"), self.parameter(w, step, "f")
         name, inside = self.body(b, [u, c], b.draws, writes=writes)
@@ -622,7 +651,7 @@ class Generator:
 
     def mapped(self, b: Body) -> None:
         v, w = self.var(b), self.var(b)
-        n, row = int(self.choose([1, 2, 3])), self.shape(0, 1)
+        n, row = self.sized(int(self.choose([1, 2, 3]))), self.shape(0, 1)
         axis = int(self.rng.integers(len(row) + 1))
         p, q = self.parameter(v, row), self.parameter(w)
         back = 0 if b.draws else int(self.rng.integers(2))
@@ -646,7 +675,7 @@ class Generator:
         if b.differentiating:
             return self.unary(b)
         v = self.var(b)
-        shape = tuple(min(n, 3) for n in v.shape[:2])
+        shape = tuple(min(n, 3) if n < 2 else self.sized(min(n, 3)) for n in v.shape[:2])
         p = self.parameter(v, shape, "f")
         b.differentiating = True
         name, inside = self.body(b, [p], b.draws)
@@ -715,8 +744,14 @@ LAYOUTS = ("strided",) * 6 + ("csr", "csc", "coo")
 SINGLE, LARGE_SHARE = 0.1, 0.05
 
 
-def program_of(seed: int, mode: Mode | None = None, flat: bool = False) -> Program:
-    """The program of a seed. mode : instead of one that is drawn. flat : without bodies."""
+def program_of(
+    seed: int, mode: Mode | None = None, flat: bool = False, sizes: Mapping[int, int] = NO_SIZES
+) -> Program:
+    """The program of a seed.
+
+    mode : instead of one that is drawn. flat : without bodies. sizes : extents in place of those from 2 on
+    that are chosen; programs of one seed with other sizes mostly differ in integers, flags and patterns only.
+    """
     rng = np.random.default_rng(seed)
     mode = mode_of(rng) if mode is None else mode
     parts = {*mode.inner, *mode.outer}
@@ -727,11 +762,13 @@ def program_of(seed: int, mode: Mode | None = None, flat: bool = False) -> Progr
     single, large = bool(rng.random() < SINGLE), bool(rng.random() < LARGE_SHARE)
     reverse = "grad" in mode.inner or mode.derivative in ("grad", "hessian")
     inputs = Generator(rng, draws, reverse, flat)
-    generator = Generator(rng, draws, reverse, flat, large and not heavy and "grad" not in mode.inner)
+    large = large and not heavy and "grad" not in mode.inner and not sizes
+    generator = Generator(rng, draws, reverse, flat, large, sizes)
     while True:
         shapes = [inputs.shape(0, 2) for _ in range(2)]
         if np.prod(shapes[0]) <= (HESSIAN_ENTRIES if heavy else 17) and np.prod(shapes[1]) <= 17:
             break
+    shapes = [tuple(map(generator.sized, shape)) for shape in shapes]
     kinds = ["c" if complex_numbers and k == 0 and not heavy else "f" for k in range(2)]
     source, sites = generator.program(shapes, kinds, int(rng.integers(2, 6)))
     args = []

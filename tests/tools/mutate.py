@@ -120,6 +120,10 @@ TESTS = {
     ],
     "iverson.kernels": ["tests/autograd", "tests/layouts"],
     "iverson.graph": ["tests/graph", "tests/transforms/test_jit.py"],
+    "iverson.graph.lowering.padding": [
+        "tests/transforms/test_reads_of_sizes.py",
+        "tests/graph/test_following_patterns.py",
+    ],
     "iverson.graph.passes": [
         "tests/graph/test_entries.py",
         "tests/graph/test_parts.py",

@@ -14,6 +14,7 @@ from iverson.core.dispatch import value_of
 from iverson.core.errors import CompilationWarning
 from iverson.layouts import to_strided
 from tests.conformance.product import EXHAUSTIVE, examples
+from tests.programs.at_sizes import failures_of
 from tests.transforms.test_numbers import agree, values
 
 SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 31, 33, 64, 65, 130, 300)
@@ -168,6 +169,13 @@ def test_derivatives_at_shuffled_sizes_are_those_of_eager_code(mode: str, seed: 
     for n, m in shuffled(seed, 4):
         args = tuple(map(iv.asarray, arrays(n, m, seed)))
         agree(compiled(*args), eager(*args))
+
+
+@pytest.mark.parametrize("seed", range(2000 if EXHAUSTIVE else 6))
+def test_random_programs_of_all_kinds_at_random_sizes(seed: int) -> None:
+    """In all modes, with sparse patterns, masks, bodies and draws: as compiled anew for each size."""
+    wrong = next(failures_of(seed, 30 if EXHAUSTIVE else 4), "")
+    assert not wrong, wrong
 
 
 # --- named programs ---------------------------------------------------------------------------------

@@ -224,7 +224,7 @@ class Part:
         if self.array is not None:
             return self.array
         if pattern is None:
-            return np.broadcast_to(np.asarray(entry).astype(self.dtype), self.shape)
+            return np.broadcast_to(np.asarray(entry).astype(self.dtype), tuple(map(int, self.shape)))
         shape = pattern.count, *self.shape[pattern.ndim :]
         entries = entry * np.random.default_rng(0).uniform(1, 2, shape)  # of blocks that are not singular
         entries[::2] *= -1  # so that 0 is not the extremum

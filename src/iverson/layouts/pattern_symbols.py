@@ -102,6 +102,18 @@ class StandIn(int):
     del _name
 
 
+def as_stand_ins(extents: Shape, shapes: Sequence[Shape]) -> Shape:
+    """Extents of a result as stand-ins, but for 1 and those that are plain ints in ``shapes``, from which it
+    follows.
+
+    >>> [type(n).__name__ for n in as_stand_ins((7, 8, 6, 1), [(StandIn(7), 6)])]
+    ['StandIn', 'StandIn', 'int', 'int']
+    """
+    counts = {n for shape in shapes for n in shape if type(n) is StandIn}
+    plain_extents = {n for shape in shapes for n in shape if type(n) is not StandIn} | {1}
+    return tuple([n if n in plain_extents and n not in counts else StandIn(n) for n in extents])
+
+
 def handed_out(extents: Shape | int, depth: int = 1) -> Any:
     """Return ``extents``, unless one of them is a `StandIn` and the receiving frame is code of the user.
 
@@ -590,6 +602,7 @@ __all__ = [
     "PatternSymbol",
     "StandIn",
     "actual",
+    "as_stand_ins",
     "bound",
     "capacity",
     "examples",

@@ -7,6 +7,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any, Generic, Literal
 
@@ -33,7 +34,14 @@ from iverson.core.dispatch import (
     value_of,
 )
 from iverson.core.entries import Box, Stored
-from iverson.core.errors import ArgumentError, ArgumentTypeError, CompilationWarning, described, way_in
+from iverson.core.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CompilationWarning,
+    IversonError,
+    described,
+    way_in,
+)
 from iverson.core.inputs.arguments import as_function, checked
 from iverson.core.protocols import Shaped
 from iverson.core.python.caller import warn
@@ -715,7 +723,8 @@ class Jitted(Generic[P, R]):
             symbols = call.symbols()
             self._tries[kind] = tries = self._tries.get(kind, 0) + 1
             general = None
-            try:
+            # It may read a pattern, and extents that it computes may fit no capacity.
+            with suppress(IversonError):
                 with examples({s: p for p, s in symbols.items()}):
                     entry = trace(symbols)
                     if tries <= _TRIES:
@@ -724,12 +733,12 @@ class Jitted(Generic[P, R]):
                     if general is None:  # numbers of entries that follow from patterns are in the trace
                         raise PatternRead
                     entry = general[0].on(general[1].graph(list(call.patterns)))
-            except PatternRead:
-                self._by_pattern.add(kind)
-                return trace(), (kind, "patterns", tuple(call.patterns))
-            if general is not None:
-                self._any_count[kind] = general
-            return entry, (kind, "counts", call.counts)
+                if general is not None:
+                    self._any_count[kind] = general
+                return entry, (kind, "counts", call.counts)
+            entry = trace()
+            self._by_pattern.add(kind)
+            return entry, (kind, "patterns", tuple(call.patterns))
         return trace(), key
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from iverson.core import dtypes
-from iverson.core.aval import Aval
+from iverson.core.aval import Aval, has_shape
 from iverson.core.counting import checks
 from iverson.core.dispatch import Handle, is_tracked, make_handle, value_of
 from iverson.core.entries import FULL, Box
@@ -26,6 +26,7 @@ from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Value, 
 from iverson.graph.ir.operations import GraphOp, is_pure
 from iverson.graph.ir.print import text_and_objects
 from iverson.layouts import Pattern, Strided, Zero, support_of
+from iverson.layouts.pattern_symbols import StandIn
 
 T = TypeVar("T")
 
@@ -64,7 +65,13 @@ def _is_lifted(array: LayoutValue | Handle) -> bool:
 
 
 def interned(graph: Graph) -> Graph:
-    """The graph, or an earlier one of the same text and objects."""
+    """The graph, or an earlier one of the same text and objects.
+
+    One with extents that stand for others is not told from one with numbers by its text, and stays itself.
+    """
+    values = *graph.inputs, *(v for e in graph.equations for v in e.results)
+    if any(StandIn in map(type, v.shape) for v in values if has_shape(v)):
+        return graph
     text, objects = text_and_objects(graph)
     keys = tuple(map(_told, objects))
     if None in keys:

@@ -30,7 +30,7 @@ from iverson.graph.ir.nodes import AnyOperand, Equation, Graph, Operand, Value, 
 from iverson.graph.ir.pattern_binding import named, on_actual
 from iverson.graph.ir.regions import renamed
 from iverson.layouts import Zero, to_strided
-from iverson.layouts.pattern_symbols import Binding, PatternRead, PatternSymbol, examples
+from iverson.layouts.pattern_symbols import Binding, PatternRead, PatternSymbol, StandIn, examples
 
 
 def entry_axis(x: AnyOperand, capacities: Container[int]) -> int | None:
@@ -210,9 +210,11 @@ def _part(g: _Guarding, e: Equation) -> Equation:
 def _block(g: _Guarding, e: Equation) -> Equation:
     """Rule of loops and branches: they stay, since their graphs are guarded already.
 
-    PatternRead if these graphs name symbols.
+    PatternRead if these graphs name symbols, or if a scan has a step for each entry: steps beyond the
+    pattern's own would change what is carried.
     """
     g.require(not any(any(named(body)) for _, body in subgraphs(e)))
+    g.require(e.params.get("length") not in g.valid)
     return e
 
 
@@ -268,7 +270,7 @@ def on_binding(graph: Graph, binding: Binding) -> Graph:
 def with_counts(graph: Graph, counts: Mapping[int, int], made: dict[Value, Value] | None = None) -> Graph:
     """The graph with ``counts[n]`` in place of each number n in shapes, boxes and parameters.
 
-    Bodies are changed too.
+    Bodies are changed too. Stand-ins without a count become plain ints.
 
     made : new Values in place of old ones; a Value of a graph around this one has the same in both. Raises
         PatternRead where a constant has such an extent and is not one number everywhere.
@@ -276,10 +278,12 @@ def with_counts(graph: Graph, counts: Mapping[int, int], made: dict[Value, Value
     replacements = {} if made is None else made
 
     def now(x: Operand) -> Operand:
-        if type(x) is not Value or x.shape is None or not any(n in counts for n in x.shape):
+        if type(x) is not Value or x.shape is None:
+            return x
+        if StandIn not in map(type, x.shape) and not any(n in counts for n in x.shape):
             return x
         if x not in replacements:
-            shape = tuple(counts.get(n, n) for n in x.shape)
+            shape = tuple(int(counts.get(n, n)) for n in x.shape)
             replacements[x] = Value(Aval(shape, x.dtype, region(x.aval.support)))
         return replacements[x]
 
@@ -291,7 +295,7 @@ def with_counts(graph: Graph, counts: Mapping[int, int], made: dict[Value, Value
 
     def param(p: Any) -> Any:
         if isinstance(p, int) and type(p) is not bool:
-            return counts.get(p, p)
+            return int(counts.get(p, p))
         if type(p) is tuple or type(p) is list:
             return type(p)(map(param, p))
         if type(p) is slice:

@@ -281,9 +281,9 @@ class Opening:
 
     def library(self, e: Equation) -> None:
         """Write an equation as it is, on packed values. Raises PatternRead where graphs of it name patterns
-        that no input of theirs is on."""
+        that no input of theirs is on, or read padding."""
         for _, body in subgraphs(e):
-            if unknown(body):
+            if unknown(body) or any(entry_axis(x, self.bounded) is not None for x in e.operands):
                 raise PatternRead
         self.equations.append(replace(e, operands=tuple(map(self.given, e.operands))))
         self.whole.update(e.results)

@@ -19,6 +19,7 @@ from typing import Any
 from iverson.core.aval import Aval
 from iverson.graph.ir.nodes import UNDEFINED, Equation, Graph, Value, subgraphs
 from iverson.graph.ir.pattern_binding import names_symbols
+from iverson.graph.lowering.padding import entry_axis
 from iverson.graph.sparse.calling_convention import Entries, Given
 from iverson.graph.sparse.lowering_state import Opening, is_stored, pattern_of
 from iverson.layouts import Pattern
@@ -38,7 +39,8 @@ def opened_block(o: Opening, e: Equation) -> bool:
     """
     graphs = dict(subgraphs(e))
     first, operands = e.operands[: BLOCKS[e.op.name]], e.operands[BLOCKS[e.op.name] :]
-    if not any(map(names_patterns, graphs.values())) or any(map(is_stored, e.results)):
+    is_padded = any(entry_axis(x, o.bounded) is not None for x in operands)
+    if not (is_padded or any(map(names_patterns, graphs.values()))) or any(map(is_stored, e.results)):
         return False
     openings = {name: o.inside(body) for name, body in graphs.items()}
     body_openings = {name: inner for name, inner in openings.items() if name != "condition"}

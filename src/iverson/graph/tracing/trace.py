@@ -51,7 +51,7 @@ from iverson.graph.tracing.captured_state import TraceCells, aval_of
 from iverson.kernels import deferred_patterns
 from iverson.kernels.deferred_patterns import UNKNOWN, origin_of, origins, stored_once
 from iverson.layouts import Layout, Pattern, distinct, register, support_of
-from iverson.layouts.pattern_symbols import PatternRead, handed_out
+from iverson.layouts.pattern_symbols import PatternRead, StandIn, as_stand_ins, handed_out
 from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
 
 T = TypeVar("T")
@@ -356,6 +356,9 @@ class Trace(Level):
         # Entries of a box that move to places which only a run knows are a selection there.
         moves = (op.entry_map.moves and op is not TABLE["index_basic"]) or op is TABLE["pack"]
         selects = selects or begins(op, params) or (Box in supports and moves)
+        if Stored not in supports and not any(isinstance(p, Pattern) for p in params.values()):
+            operand_avals = [x.aval for x in operands if type(x) is Value]
+            result_avals = tuple([_with_stand_ins(a, operand_avals, op, params) for a in result_avals])
         results = tuple([Value(_selecting(a) if selects else a) for a in result_avals])
         self.equations.append(
             Equation(op, operands, dict(params), results, differentiated.get() or user_call())
@@ -524,6 +527,31 @@ class Trace(Level):
 def _as_read(x: LayoutValue | complex) -> Any:
     """Identity of a tensor from outside: a reference to its handle, or, for one of a level, its value."""
     return ref(x) if isinstance(x, Handle) and has_entries(x) else value_of(x, x)
+
+
+def _with_stand_ins(aval: Aval, operands: Sequence[Aval], op: Op, params: Params) -> Aval:
+    """Aval of a result in which extents stand for any number of entries if they may follow from one.
+
+    An op infers them as plain ints, or has a result in its cache that was inferred for another trace.
+    """
+    shapes = [a.shape for a in operands if type(a.shape) is tuple]
+    parameter = tuple(params.get("shape", ()))
+    if not any(StandIn in map(type, shape) for shape in (*shapes, parameter)):
+        if type(aval.shape) is not tuple or StandIn not in map(type, aval.shape):
+            return aval
+        return Aval(tuple(map(int, aval.shape)), aval.dtype, aval.support)
+    if op is TABLE["index_basic"]:
+        sources = iter(shapes[0])
+        axes = [None if item is None else (next(sources), item) for item in params["key"]]
+        source_extents = [
+            1 if axis is None else axis[0] for axis in axes if axis is None or type(axis[1]) is slice
+        ]
+        pairs = zip(aval.shape, (*source_extents, *sources), strict=True)
+        shape = tuple([StandIn(n) if type(source) is StandIn else n for n, source in pairs])
+    else:
+        plain_extents = parameter if op.name in ("reshape", "broadcast_to") else (params.get("length", 1),)
+        shape = as_stand_ins(aval.shape, (*shapes, plain_extents))
+    return Aval(shape, aval.dtype, aval.support)
 
 
 def _selecting(aval: Aval) -> Aval:

@@ -37,6 +37,7 @@ from iverson.expr.nodes import Apply, Const, Expr, postorder
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, select, support_of, to_strided
 from iverson.layouts.bracket import as_selection, held
+from iverson.layouts.pattern_symbols import PatternRead, StandIn
 from iverson.te.derivatives.forward_mode import jvp
 from iverson.te.derivatives.reverse_mode import differentiable_below, differentiate
 from iverson.te.elimination.zero_elimination import eliminate
@@ -251,7 +252,12 @@ class Expression:
         return entry
 
     def _compile(self, operands: Sequence[Shaped], params: Constants) -> Compiled:
-        """Build the program for operands of these shapes and dtypes; no code is compiled yet."""
+        """Build the program for operands of these shapes and dtypes; no code is compiled yet.
+
+        Raises PatternRead if an extent stands for any number of entries: the function would read it.
+        """
+        if any(StandIn in map(type, o.shape) for o in operands):
+            raise PatternRead
         inputs = self._inputs(operands, [n for o in operands for n in o.shape])
         outputs = self.outputs(inputs, params)
         program = program_of(outputs)
