@@ -145,6 +145,7 @@ COVERED: dict[str, str] = {
         te.lowering.lowered_program.Lowered._is_whole te.lowering.lowered_program.Lowered._taken
         te.ops.operator.Compiled._kinds te.ops.operator.Compiled.has_poles te.ops.operator.Compiled.leaves_out
         te.ops.operator.Compiled.lowered te.ops.operator.Compiled.picked
+        te.ops.operator.Expression._taylor.results
         te.ops.operator.Expression._compile.reached te.ops.operator.Expression._of_sums.counts
         testing.jacobians.Check._nearby testing.numerical.Numerical""",
     "the state of a tensor or an optimizer: no cache": """
@@ -170,6 +171,7 @@ COVERED: dict[str, str] = {
         graph.lowering.lowering_formulas._Numbers
         graph.control.scan_derivative.Linear graph.lowering.program_segments.Segment
         graph.tracing.trace.Trace te.lowering.block_calls._Making
+        te.derivatives.taylor_mode.Expansion transforms.series.curves.Directions
         te.derivatives.reverse_mode._Reverse te.language.recurrence_members._Members
         te.lowering.statement_lowering._Lowering
         te.lowering.native_call.Steps te.elimination.nest_translation.Sizes

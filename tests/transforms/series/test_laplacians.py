@@ -409,3 +409,75 @@ def test_operators_of_functions_of_a_number(name: str, terms: dict[int, float]) 
         expected += factor * g(iv.asarray(0.7)).item()
     for call in (iv.differential_operator(f, terms), iv.jit(iv.differential_operator(f, terms))):
         np.testing.assert_allclose(call(iv.asarray(0.7)).item(), expected, rtol=1e-11, atol=1e-12)
+
+
+def pair_terms(ws, pairs):
+    """A network of the distance of each pair of particles."""
+
+    def f(x):
+        d = pairs(x)
+        h = iv.sqrt((d**2).sum(axis=-1, keepdims=True) + 1)
+        h = iv.concat([d, h], axis=-1)
+        for w in ws:
+            h = iv.tanh(h @ w)
+        return h.sum()
+
+    return f
+
+
+ROW, COLUMN = np.triu_indices(20, 1)
+PAIRS = {
+    "all": (400, lambda x: x[:, None] - x[None, :]),
+    "upper": (190, lambda x: x[ROW] - x[COLUMN]),
+    "taken": (190, lambda x: iv.take(x, iv.asarray(ROW), axis=0) - iv.take(x, iv.asarray(COLUMN), axis=0)),
+    "neighbours": (19, lambda x: x[1:] - x[:-1]),
+    "reversed": (20, lambda x: x - x[::-1]),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_products_of_pairs_are_on_the_support(name):
+    """20 particles in 3 dimensions: of a pair 6 + 2 rows in each layer, not 60 + 2."""
+    count, pairs = PAIRS[name]
+    rng = np.random.default_rng(0)
+    ws = [rng.standard_normal(s) / 3 for s in ((4, 8), (8, 8), (8, 1))]
+    x = rng.standard_normal((20, 3))
+    f = pair_terms(list(map(iv.asarray, ws)), pairs)
+    with work.counting() as counted:
+        found = iv.laplacian(f)(iv.asarray(x))[1]
+    in_sums = counted.multiply_adds - count * (6 + 2) * (4 * 8 + 8 * 8 + 8)
+    # Sums over pairs of what depends on a particle: one number for each of the curves.
+    assert 0 <= in_sums <= 2 * 20 * count * 3
+    compiled = iv.jit(iv.laplacian(f))(iv.asarray(x))[1]
+    assert float(compiled) == pytest.approx(float(found), rel=1e-10)
+    hessian = iv.hessian(f)(iv.asarray(x)).numpy()
+    assert float(found) == pytest.approx(np.trace(hessian.reshape(60, 60)), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: iv.sin(x[:, None, :] - x[None, :, :]).sum(axis=1),
+        lambda x: iv.sin(x[:, None, :] * x[None, :, :]).sum(axis=0) * x,
+        lambda x: iv.exp(x[:, None] * x[None, :] * x[1:2, None]).sum(),
+        lambda x: iv.sin(x[:, None, None] * x[None, :, None] * x[None, None, :]).sum(axis=(0, 2)),
+        lambda x: iv.permute_dims(x[:, None] * x[None, :], (1, 0, 2)) * x[:, None] ** 2,
+        lambda x: (x[:, None] * x[None, :]).mean(axis=0),
+        lambda x: iv.sin(x[:3] * x[1:]).prod(axis=0),
+        lambda x: x[np.array([0, 0, 2, 3])] * x[np.array([1, 0, 2, 0])] ** 2,
+        lambda x: (iv.sin(x[np.array([0, 0, 2, 3])]) * x[np.array([1, 0, 2, 0])]).sum(axis=0),
+        lambda x: iv.sin(x[0] * x[1]) + x[0] ** 2,
+        lambda x: (x[:, None] @ x[None, :, :, None]).sum(),
+        lambda x: iv.where(iv.eye(4, dtype=bool)[:, :, None], 0.0, x[:, None] / (x[None, :] + 4)).sum(axis=1),
+        lambda x: iv.hypot(x[:, None, 0], x[None, :, 1]) * iv.atan2(x[:, None, 1], x[None, :, 2] + 5),
+        lambda x: iv.einsum("id,jd->ij", x, x) ** 2,
+        lambda x: iv.pad(x, ((1, 1), (0, 0)))[1:] * iv.pad(x, ((0, 1), (0, 0))),
+        iv.vmap(lambda r: iv.sin(r[:, None] - r[None, :]).sum() ** 2),
+    ],
+)
+def test_directions_of_pairs(f):
+    x = iv.asarray(np.random.default_rng(4).standard_normal((4, 3)))
+    agree(f, [x])
+    agree(f, [x], np.random.default_rng(5).uniform(0.5, 1.5, 12))
+    found, expected = iv.jit(iv.laplacian(f))(x)[1], iv.laplacian(f)(x)[1]
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-9)

@@ -10,6 +10,7 @@ import pytest
 
 import iverson as iv
 from iverson import te
+from tests.conformance.product import EXHAUSTIVE
 from tests.graph.programs import entries, random_program
 from tests.transforms.series.nested import agree, coefficients, floating, nested
 
@@ -136,7 +137,7 @@ def as_flat(tree):
     return optree.tree_leaves(tree)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(300 if EXHAUSTIVE else 12))
 def test_random_programs(seed):
     rng = np.random.default_rng(seed)
     args = [iv.asarray(rng.standard_normal((3, 3))) for _ in range(2)]

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 import numpy as np
 import pytest
 
 import iverson as iv
+from iverson.core.errors import LinearAlgebraError
+from iverson.handles import Tensor
+from iverson.layouts import to_strided
 from iverson.ops import TABLE
-from tests.conformance.product import EXHAUSTIVE, SEED, dtypes_of
+from tests.conformance.product import (
+    EXHAUSTIVE,
+    SEED,
+    by_turns,
+    drawn,
+    dtypes_of,
+    floating,
+    held_and_dense,
+    paired,
+    samples_of,
+)
+from tests.conformance.test_table import LAYOUTS, direction, results
 from tests.graph.programs import calls_of
 from tests.transforms.series.nested import agree, coefficients
 
@@ -46,6 +61,60 @@ def test_every_subset_of_arguments(name):
                 return call.function(*fixed[:k], x, *fixed[k + 1 :])
 
             agree(of_one, [iv.asarray(a)], coefficients([a], 2, seed=k), rtol=1e-7)
+
+
+def series_of(case, sample, held, layout, order):
+    """Entries of all coefficients of the results; those of the arguments are in a layout, or are arrays."""
+    rng = np.random.default_rng(SEED + 3)
+    at = floating(sample)
+
+    def function(*given):
+        args = list(held)
+        for k, x in zip(at, given, strict=True):
+            args[k] = x
+        return results(case, sample, tuple(args))
+
+    primals = [Tensor(held[k]) for k in at]
+    drawn = [[Tensor(direction(x, layout, rng)) * 0.1 for _ in range(order)] for x in primals]
+    value, others = iv.jet(function, primals, drawn)
+    return [to_strided(c._value) for cs in (value, *others) for c in cs]
+
+
+def layout_changes_no_series(case, order):
+    sample = samples_of(TABLE[case.op], case.dtype)[case.sample]
+    held, dense = held_and_dense(case)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # A singular matrix, which entries in a layout may make, has no derivative and perhaps no value.
+        with contextlib.suppress(LinearAlgebraError):
+            of_dense = series_of(case, sample, dense, None, order)
+            # What is singular but for rounding: what is left is rounding.
+            if not any((np.abs(w) > 1e9).any() for w in of_dense):
+                agree_where_finite(series_of(case, sample, held, None, order), of_dense)
+                wanted = series_of(case, sample, dense, "dense " + case.layout, order)
+                agree_where_finite(series_of(case, sample, dense, case.layout, order), wanted)
+
+
+def agree_where_finite(found, wanted):
+    """Elsewhere strong zeros may win (semantics, 4)."""
+    for a, b in zip(found, wanted, strict=True):
+        finite = np.isfinite(b)
+        size = np.max(np.abs(b), initial=0, where=finite)
+        np.testing.assert_allclose(
+            np.where(finite, a, 0), np.where(finite, b, 0), rtol=1e-8, atol=1e-8 * size + 1e-12
+        )
+
+
+@pytest.mark.parametrize(("name", "layout"), paired(by_turns(NAMES, 2, 1), LAYOUTS))
+def test_a_layout_changes_no_series(name, layout):
+    """Of arguments, and of their coefficients: to fourth order, as of the same entries in arrays."""
+    cases = {
+        (c.dtype, c.sample): c
+        for c in drawn(name, layout, 1)
+        if floating(samples_of(TABLE[name], c.dtype)[c.sample])
+    }
+    for case in cases.values():
+        layout_changes_no_series(case, 4 if EXHAUSTIVE else 2)
 
 
 def in_layout(rng, layout, shape=(4, 4)):

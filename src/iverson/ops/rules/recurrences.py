@@ -23,10 +23,20 @@ Recurrence = Callable[[int], Any]
 
 
 class Coefficients(Protocol):
-    """A Taylor series; item k is its coefficient of order k."""
+    """A Taylor series; item k is its coefficient of order k.
+
+    is_line : True along one curve; of several, coefficients of the highest order are sums.
+    top_order : the highest order of coefficients that do not wait for others of the result; 0 if they do.
+    """
+
+    @property
+    def is_line(self) -> bool: ...
+
+    @property
+    def top_order(self) -> int: ...
 
     def __getitem__(self, k: int, /) -> Any:
-        """Coefficient k; None where it is zero. A number that is no array may be coefficient 0."""
+        """Coefficient k; None where it is zero and k is not 0. Coefficient 0 may be a number, no array."""
 
     def convolved(
         self, other: Coefficients, k: int, product: Binary, weight: Callable[[int], float] | None = None

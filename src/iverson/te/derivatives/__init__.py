@@ -7,4 +7,5 @@ Import rule: in `te` it imports `ir`, `language` and `rewrites`; its modules hav
 - `recurrence_derivatives`: the adjoint and the tangent of a recurrence.
 - `reverse_mode`: gradients of tensors, one statement per read and linear term.
 - `forward_mode`: tangents of tensors, one statement per read.
+- `taylor_mode`: Taylor coefficients of tensors, one statement per order.
 """

@@ -188,7 +188,7 @@ def tangent(body: Expr, tangents: Mapping[Expr, Expr]) -> Expr | None:
         elif isinstance(node, Apply):
             for k, operand in enumerate(node.args):
                 t = tangent_of.get(operand)
-                share = None if t is None else _push(SCALARS[node.name], k, node, t)
+                share = None if t is None else pushed(SCALARS[node.name], k, node, t)
                 if share is not None:
                     value = share if value is None else value + share
         if value is not None and not is_number(value, 0):
@@ -196,7 +196,8 @@ def tangent(body: Expr, tangents: Mapping[Expr, Expr]) -> Expr | None:
     return tangent_of.get(body)
 
 
-def _push(scalar: Scalar, k: int, node: Apply, t: Expr) -> Expr | None:
+def pushed(scalar: Scalar, k: int, node: Apply, t: Expr) -> Expr | None:
+    """The part of the tangent of a function's result that is that of operand k; None for zero."""
     if scalar.jvp:
         share = scalar.jvp[k](F, t, node, *_arguments(node))
         return None if share is None else as_expr(share)

@@ -5,13 +5,14 @@ Out[w(p)] += body(p)   ->   dOut[w(p)] += d body / d A[f(p)] * dA[f(p)]   for ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from iverson.core.errors import ArgumentTypeError, ShapeError, described
 from iverson.expr.nodes import producers_first
 from iverson.te.derivatives.expression_derivatives import is_inexact, leaves_of, tangent
-from iverson.te.derivatives.recurrence_derivatives import tangent_recurrence
+from iverson.te.derivatives.recurrence_derivatives import Order, coefficient_recurrence
 from iverson.te.derivatives.reduction_derivatives import tangent_of_leaf
 from iverson.te.ir.expressions import Tensor, reads_of
 from iverson.te.ir.fresh_names import part
@@ -55,9 +56,10 @@ def jvp(output: Tensor, tangents: Mapping[Input, Tensor]) -> Tensor:
                 expected=f"{primal.dtype}{list(primal.shape)}",
             )
         tangent_of[primal] = dt
-    for unit in _with_rewrites(output):
+    for unit in with_rewrites([output]):
         if isinstance(unit, Recurrence):
-            tangent_of |= tangent_recurrence(unit, tangent_of, _tangents)
+            new = coefficient_recurrence(unit, 1, tangent_of, partial(_in_recurrence, tangent_of))
+            tangent_of |= {m: t for (m, _), t in new.items()}
         elif isinstance(unit, Compute) and unit not in tangent_of:
             statements = [new for s in linear_statements(unit) for new in _tangents(s, tangent_of)]
             if statements:
@@ -67,8 +69,8 @@ def jvp(output: Tensor, tangents: Mapping[Input, Tensor]) -> Tensor:
     return tangent_of[output]
 
 
-def _with_rewrites(output: Tensor) -> list[Tensor | Recurrence]:
-    """Tensors and recurrences from which a tangent may reach ``output``, producers first.
+def with_rewrites(outputs: Sequence[Tensor]) -> list[Tensor | Recurrence]:
+    """Tensors and recurrences from which a tangent may reach the outputs, producers first.
 
     These include the tensors that only the statements of a rewritten reduction read.
     """
@@ -78,7 +80,13 @@ def _with_rewrites(output: Tensor) -> list[Tensor | Recurrence]:
         units = [unit_of(r.tensor) for s in statements for r in reads_of([s.body]) if is_inexact(r)]
         return [u for u in units if u is not unit]
 
-    return producers_first([unit_of(output)], below)
+    return producers_first(map(unit_of, outputs), below)
+
+
+def _in_recurrence(
+    tangent_of: Mapping[Tensor, Tensor], s: Statement, _order: int, new: Mapping[Order, Tensor]
+) -> list[Statement]:
+    return _tangents(s, {**tangent_of, **{m: t for (m, _), t in new.items()}})
 
 
 def _tangents(s: Statement, tangent_of: Mapping[Tensor, Tensor]) -> list[Statement]:

@@ -24,6 +24,8 @@ from iverson.te.language.nonlinear_reductions import linear_statements
 
 #: (head, statement, tensors) -> for each of the tensors read, what the statement adds to its cotangent.
 Adjoints = Callable[[Statement, Tensor, Collection[Tensor]], Iterable[tuple[Tensor, Statement]]]
+#: A tensor and the order of a coefficient of it.
+Order = tuple[Tensor, int]
 
 
 def reached(recurrence: Recurrence, starts: Iterable[Tensor], *, backwards: bool) -> list[Compute]:
@@ -140,29 +142,42 @@ def adjoint_recurrence(
     return new, [(d, met_again(s), m) for d, s, m in contributions]
 
 
-def tangent_recurrence(
+def coefficient_recurrence(
     recurrence: Recurrence,
-    tangent_of: Mapping[Tensor, Tensor],
-    tangents: Callable[[Statement, Mapping[Tensor, Tensor]], Iterable[Statement]],
-) -> dict[Tensor, Tensor]:
-    """Tangents, computed by a new recurrence, of the members that depend on tensors with a known tangent.
+    order: int,
+    varying: Collection[Tensor],
+    coefficients: Callable[[Statement, int, Mapping[Order, Tensor]], Iterable[Statement]],
+) -> dict[Order, Compute]:
+    """Taylor coefficients of the members that depend on tensors that vary, computed by a new recurrence.
 
-    tangents : the statements of a tangent, from a statement and the known tangents.
+    order : the highest one; coefficients of order 1 are tangents.
+    coefficients : the statements of a coefficient, from a statement, the order and the new members.
     """
     renewed = recurrence.renewed()
-    new_recurrence = renewed[recurrence]
-    fixed = {m for m in recurrence.members if m in tangent_of}
-    members = [m for m in reached(recurrence, tangent_of, backwards=False) if m not in fixed]
-    new = {m: Compute(m.shape, m.dtype, part(m, "tangent"), (), renewed[loops_of(m)[-1]]) for m in members}
+    members = [m for m in reached(recurrence, varying, backwards=False) if m not in varying]
+    new: dict[Order, Compute] = {
+        (m, k): Compute(m.shape, m.dtype, named(m, k, order), (), renewed[loops_of(m)[-1]])
+        for m in members
+        for k in range(1, order + 1)
+    }
     while True:
-        all_tangents = {**tangent_of, **dict[Tensor, Tensor](new.items())}
-        parts = {m: [n for s in linear_statements(m) for n in tangents(s, all_tangents)] for m in new}
+        parts = {
+            (m, k): [n for s in linear_statements(m) for n in coefficients(s, k, new)]
+            for m in members
+            for k in range(1, order + 1)
+            if (m, k) in new
+        }
         if all(parts.values()):
-            new_recurrence.define({new[m]: statements for m, statements in parts.items()})
-            meet_members(new_recurrence)
-            return dict[Tensor, Tensor](new.items())
-        # Members computed by floor and the like have no tangent.
-        new = {m: new[m] for m, statements in parts.items() if statements}
+            renewed[recurrence].define({new[key]: statements for key, statements in parts.items()})
+            meet_members(renewed[recurrence])
+            return new
+        # Members computed by floor and the like do not vary.
+        new = {key: new[key] for key, statements in parts.items() if statements}
+
+
+def named(t: Tensor, k: int, order: int) -> str:
+    """The name of Taylor coefficient k of a tensor, which is a tangent if there are no others."""
+    return part(t, "tangent") if order == 1 else part(t, "coefficient", k)
 
 
 def _step_index(m: Compute, recurrence: Recurrence) -> int:

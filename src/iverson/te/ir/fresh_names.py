@@ -25,6 +25,7 @@ PARTS = {
     "prefix": "the sums of {0} up to each step, from one step to the next",
     "products": "for each point that multiplies an entry of {0}, the product so far",
     "table": "what functions of indices alone give in {0}",
+    "coefficient": "the Taylor coefficient of {0} of an order",
     "tangent": "the derivative of {0} along the tangents",
     "held": "how many of the entries that a selection holds {0} depends on",
 }

@@ -40,12 +40,13 @@ from iverson.layouts.bracket import as_selection, held
 from iverson.layouts.pattern_symbols import PatternRead, StandIn
 from iverson.te.derivatives.forward_mode import jvp
 from iverson.te.derivatives.reverse_mode import differentiable_below, differentiate
+from iverson.te.derivatives.taylor_mode import coefficients
 from iverson.te.elimination.zero_elimination import eliminate
 from iverson.te.ir import evaluation_guards
 from iverson.te.ir.expressions import Extent, Placeholder, Tensor
 from iverson.te.ir.fresh_names import distinct
 from iverson.te.ir.index_arithmetic import depends_on_data
-from iverson.te.ir.nodes import Program, computes_of, program_of, units_below
+from iverson.te.ir.nodes import Compute, Program, computes_of, program_of, unit_of, units_below
 from iverson.te.ir.source_site import Constant, check_constants, operation
 from iverson.te.language.definitions import compute, placeholder
 from iverson.te.lowering.block_calls import Blocked, lowered_in_blocks
@@ -61,6 +62,8 @@ from iverson.te.rewrites.axis_blocks import is_large
 Build = Callable[..., Any]
 #: The parameters of a call that are no tensors, by name.
 Constants: TypeAlias = dict[str, Constant]
+#: A Taylor series, as rules of records read it (`iverson.ops.rules.recurrences`).
+Series: TypeAlias = Any
 _ndarray = np.ndarray
 _kind = attrgetter("__class__", "shape", "dtype")
 #: How many shapes an op keeps a compiled program for.
@@ -198,6 +201,7 @@ class Expression:
             entry_map=IndexMaps(self._maps),
             multiple=multiple,
             as_stored=True,
+            taylor=self._taylor,
             batch=self._batch,
             te=self._built,
         )
@@ -525,6 +529,71 @@ class Expression:
         derived.linear = True
         return derived.applied((t, *xs), params)
 
+    def _taylor(self, _F: Namespace, _y: Series, /, *xs: Series, **params: Constant) -> Any:
+        """Recurrence of the Taylor coefficients of the results: one program for all, where it can be.
+
+        The operands of programs are coefficients that are not zero. Selections, and curves of which sums are
+        wanted, have the rules of forward mode.
+        """
+        if not all(x.is_line for x in xs):
+            return NotImplemented
+        order = min(x.top_order for x in xs)
+        if any(may_select(c) for x in xs for c in map(x.__getitem__, range(order + 1)) if c is not None):
+            return NotImplemented
+        count = len(self.compiled([_operand(x[0]) for x in xs], params).results)
+
+        @cache
+        def results(low: int, high: int) -> tuple[Any, ...]:
+            return self._expanded(xs, low, high, params)
+
+        def rule(k: int) -> Any:
+            if k == 0 and not order:
+                return NotImplemented
+            low, high = (0, order) if order else (k, k)
+            terms = results(low, high)[(k - low) * count : (k - low + 1) * count]
+            return terms if self.multiple else terms[0]
+
+        return rule
+
+    def _expanded(self, xs: Sequence[Series], low: int, high: int, params: Constants) -> tuple[Any, ...]:
+        """Coefficients ``low`` to ``high`` of all results, one order after the other; None for zero."""
+        orders = tuple([tuple([k for k in range(1, high + 1) if x[k] is not None]) for x in xs])
+        varying = [i for i, ks in enumerate(orders) if ks]
+        names = [distinct(f"{self.names[i]}{k}", self.names) for i in varying for k in orders[i]]
+        build = partial(self._series, orders, low, high)
+        key = "taylor", orders, low, high
+        derived = self.derived(key, build, (*self.names, *names), True, of=varying)
+        args = (*(x[0] for x in xs), *(xs[i][k] for i in varying for k in orders[i]))
+        outputs = derived.compiled(tuple(map(_operand, args)), params).program.outputs
+        out = bind(derived.op, args, params)
+        return tuple([x if computes_of(unit_of(t)) else None for t, x in zip(outputs, out, strict=True)])
+
+    def _series(
+        self,
+        orders: tuple[tuple[int, ...], ...],
+        low: int,
+        high: int,
+        /,
+        *operands: Placeholder,
+        **params: Constant,
+    ) -> tuple[Tensor, ...]:
+        """Coefficients ``low`` to ``high`` of all results, from those of some orders of the inputs."""
+        xs, terms = operands[: len(orders)], iter(operands[len(orders) :])
+        series: dict[Tensor, list[Tensor | None]] = {}
+        for x, ks in zip(xs, orders, strict=True):
+            series[x] = [None] * high
+            for k in ks:
+                series[x][k - 1] = next(terms)
+        outputs = self.outputs(xs, params)
+        by_order = [outputs, *zip(*coefficients(outputs, series, high), strict=True)]
+        return tuple(
+            [
+                Compute(t.shape, t.dtype, t.name, ()) if c is None else c
+                for cs in by_order[low:]
+                for t, c in zip(outputs, cs, strict=True)
+            ]
+        )
+
     def applied(self, args: tuple[Value, ...], params: Constants) -> Any:
         """Results of this derivative for its operands; the first one is the cotangent or tangent.
 
@@ -740,7 +809,8 @@ def op(fn: Build | None = None, *, name: str | None = None, results: int = 1) ->
     are one program, which computes nothing for the others. It can be used as a decorator.
 
     Messages, texts of graphs and reports call the gradient in x of an op ``te.f`` ``te.f.vjp.x``, that in x
-    and w ``te.f.vjp.x.w``, what a tangent of x adds ``te.f.jvp.x``, the same for a batch ``te.f.batch``.
+    and w ``te.f.vjp.x.w``, what a tangent of x adds ``te.f.jvp.x``, the Taylor coefficients where x varies
+    ``te.f.taylor.x``, the same for a batch ``te.f.batch``.
 
     Where what is between operands and results is large (64 MiB, and twice these), a call runs in blocks along
     an axis that it can be cut along, so that it takes memory for a block of it. Attention takes memory for

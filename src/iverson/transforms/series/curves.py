@@ -2,22 +2,29 @@
 
 At the input, entry (i, s) is moved along unit vector (i, s) alone. As long as entry i of a value, along
 some axis, depends on the directions (i, s) of this i only, one curve for each s carries them all: it is the
-sum over i of the curves (i, s), and what depends on i reads the one that it depends on. So each product is
-made on the support of the Jacobian. Which entries depend on which is told by the relations of ops
-(`iverson.core.relations`): an op may take the axis to another one, or mix the entries along it; then the
-directions are carried one by one from there.
+sum over i of the curves (i, s), and what depends on i reads the one that it depends on. Entry (i, j) of a
+value of pairs depends on the directions of i and of j: two curves for each s, one of which moves i and the
+other j; where i is j, the first has both, and the second is zero, so that each direction of an entry is on
+one curve. So each product is made on the support of the Jacobian. Which entries depend on which is told by
+the relations of ops (`iverson.core.relations`): an op may take the axis to another one, pick positions along
+it, or mix the entries along it; then the directions are carried one by one from there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from iverson.autograd.accumulate import added
 from iverson.core.aval import Aval
-from iverson.core.dispatch import value_of
+from iverson.core.dispatch import make_handle, value_of
 from iverson.core.entry_map import Call
 from iverson.core.errors import GraphError
 from iverson.core.op import Op
@@ -25,11 +32,13 @@ from iverson.core.protocols import NDArray, Params, Value
 from iverson.core.relations import Indexed, Relation, Same
 from iverson.core.shapes import Shape
 from iverson.core.table import F
+from iverson.kernels.index_keys import canonical_slice
 from iverson.layouts import Strided
 from iverson.transforms.batching.batch_level import Batch, Batched
 
-#: Axes from the last one at which values may be told apart.
-MOST_AXES = 6
+#: How many groups of directions there may be whose curves move one block of directions at each entry, those
+#: of two, and those of three.
+GROUPS = (8, 8, 4)
 #: An operand of a call, or its facts.
 Operand: TypeAlias = Any
 #: Of a factor of a product: the positions of its operands in the call, and its degree in the direction.
@@ -52,30 +61,56 @@ class Curves(Batch):
         return
 
 
-class Directions:
-    """The directions of a level: all of them, and the groups of them by the axis that tells them apart.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place that tells directions apart: an axis, and the block of directions that a position depends on.
 
-    count, size : i and s of the directions (i, s) are below these; a single axis has (0, 0).
+    axis : counted from the last, which is -1.
+    blocks : the numbers of the blocks, int64; empty if position i depends on block i. A negative one stands
+        for none.
+    """
+
+    axis: int
+    blocks: bytes = b""
+
+    def numbers(self, extent: int) -> NDArray:
+        """The block of each position of the axis."""
+        return np.frombuffer(self.blocks, np.int64) if self.blocks else np.arange(extent)
+
+    def along(self, shape: Shape) -> NDArray:
+        """The block of each entry of an array of a shape, to which it broadcasts."""
+        numbers = self.numbers(shape[self.axis])
+        return numbers.reshape(-1, *(1,) * (-1 - self.axis))
+
+
+#: The places at which a value tells directions apart; a curve of the first place, of the second, ...
+Places: TypeAlias = tuple[Place, ...]
+
+
+class Directions:
+    """The directions of a level: all of them, and groups of them by the places that tell them apart.
+
+    count, size : i and s of the directions (i, s) are below these; a single block has (0, 0).
     single : the curve of each direction, i * size + s.
-    groups : by axis, counted from the last, which is -1, the curve of each s.
     weights : of the directions; None if all are 1.
     """
 
-    __slots__ = ("count", "groups", "single", "size", "weights")
+    __slots__ = ("_groups", "_unused", "count", "single", "size", "weights")
 
     def __init__(self, total: int, weights: NDArray | None = None, count: int = 0) -> None:
         self.count = count
         self.size = total // count if count else 0
         self.single = Curves(total)
         self.weights = weights
-        axes = range(-1, -1 - MOST_AXES, -1) if count else ()
-        self.groups: dict[int, Batch] = {axis: Curves(self.size) for axis in axes}
+        numbers = GROUPS if count else ()
+        self._unused = [[Curves(k * self.size) for _ in range(n)] for k, n in enumerate(numbers, 1)]
+        self._groups: dict[Places, Batch] = {}
 
     @contextmanager
     def entered(self) -> Iterator[Directions]:
         """A block within the levels of all curves."""
         with ExitStack() as blocks:
-            for batch in (self.single, *self.groups.values()):
+            for batch in (self.single, *chain(*self._unused)):
                 blocks.enter_context(batch)
             yield self
 
@@ -85,7 +120,7 @@ class Directions:
         if not isinstance(value, Batched) or not value.lead:
             return None
         level: Any = value._level
-        return level if level is self.single or level in self.groups.values() else None
+        return level if level is self.single or level in self._groups.values() else None
 
     @property
     def key(self) -> Hashable:
@@ -108,10 +143,21 @@ class Directions:
             return out
         return tuple(map(self.summed, out)) if isinstance(out, tuple) else self.summed(out)
 
-    def axis_of(self, c: Operand) -> int | None:
-        """The axis that tells apart the directions of a coefficient; None if they are carried one by one."""
+    def places_of(self, c: Operand) -> Places:
+        """The places that tell apart the directions of a coefficient; none if they are carried one by one."""
         batch = self.batch_of(c)
-        return next((axis for axis, b in self.groups.items() if b is batch), None)
+        return next((places for places, b in self._groups.items() if b is batch), ())
+
+    def group(self, places: Places) -> Batch | None:
+        """The batch of the curves of some places; None if there are too many of them, or none."""
+        if places not in self._groups:
+            if not 0 < len(places) <= len(self._unused) or len(places) >= self.count:
+                return None
+            unused = self._unused[len(places) - 1]
+            if not unused:
+                return None
+            self._groups[places] = unused.pop()
+        return self._groups[places]
 
     def summed(self, c: Value) -> Any:
         """The weighted sum of a coefficient over all directions."""
@@ -121,65 +167,139 @@ class Directions:
             return F.multiply(c, count)
         x = value_of(c).held
         if self.weights is not None:
-            weights = self._weights(self.axis_of(c), x.ndim - 1)
+            weights = self._weights(self.places_of(c), x.shape[1:])
             x = F.multiply(x, weights.astype(x.dtype))
         return F.sum(x, axis=(0,), keepdims=False)
 
-    def _weights(self, axis: int | None, rank: int) -> NDArray:
+    def _weights(self, places: Places, shape: Shape) -> NDArray:
         """The weights as factors of all curves along axis 0."""
         assert self.weights is not None
-        if axis is None:
-            return self.weights.reshape(-1, *(1,) * rank)
-        shape = [self.size, *(1,) * rank]
-        shape[axis] = self.count
-        return self.weights.reshape(self.count, self.size).T.reshape(shape)
+        if not places:
+            return self.weights.reshape(-1, *(1,) * len(shape))
+        by_block = self.weights.reshape(self.count, self.size).T
+        factors = [by_block[:, place.along(shape)] for place in places]
+        rank = max(f.ndim for f in factors)
+        factors = [f.reshape(self.size, *(1,) * (rank - f.ndim), *f.shape[1:]) for f in factors]
+        extents = np.broadcast_shapes(*(f.shape for f in factors))
+        factors = [np.broadcast_to(f, extents) for f in factors]
+        return np.concatenate(factors).reshape(-1, *(1,) * (len(shape) + 1 - rank), *extents[1:])
 
     def one_by_one(self, c: Operand) -> Any:
         """A coefficient with a curve for each direction."""
-        axis = self.axis_of(c)
-        if axis is None:
+        places = self.places_of(c)
+        if not places:
             return c
-        x = value_of(c).held
-        rank = x.ndim - 1
-        shape = [self.count, 1, *(1,) * rank]
-        shape[axis] = self.count
-        at = np.eye(self.count, dtype=bool).reshape(shape)
+        blocks = self._by_place(value_of(c).held, places)
+        return self.single.of_examples(_sum([self._apart(x, p) for x, p in zip(blocks, places, strict=True)]))
+
+    def _by_place(self, x: Operand, places: Places) -> list[Any]:
+        """The curves along axis 0 of each place."""
+        if len(places) == 1:
+            return [x]
+        starts = range(0, len(places) * self.size, self.size)
+        return [F.index_basic(x, key=_leading(k, k + self.size, x.shape[1:])) for k in starts]
+
+    def _apart(self, x: Operand, place: Place) -> Any:
+        """The curves of a place as one for each direction: zero where an entry does not depend on it."""
+        shape = x.shape[1:]
+        numbers = np.arange(self.count).reshape(-1, *(1,) * (len(shape) + 1))
+        at = numbers == np.reshape(place.along(shape), (1, 1, *_aligned(place, shape)))
         curves = F.where(at, F.expand_dims(x, axis=(0,)), 0.0)
-        return self.single.of_examples(F.reshape(curves, shape=(self.count * self.size, *x.shape[1:])))
+        return F.reshape(curves, shape=(self.count * self.size, *shape))
 
     def reduced(self, c: Operand, axes: Shape, shape: Shape) -> Any:
         """The sum of a coefficient over axes, with a curve for each direction; ``shape`` is that of the sum.
 
-        Of the axis that tells the directions apart, each has one term.
+        Of an axis that tells directions apart, each has the terms of the positions that depend on it.
         """
-        x = value_of(c).held
-        axis = x.ndim + (self.axis_of(c) or 0)
-        over = tuple([k + 1 for k in axes if k + 1 != axis])
-        x = F.sum(x, axis=over, keepdims=True) if over else x
-        x = F.permute_dims(x, axes=(axis, 0, *(k for k in range(1, x.ndim) if k != axis)))
-        return self.single.of_examples(F.reshape(x, shape=(self.single.size, *shape)))
+        places = self.places_of(c)
+        parts = []
+        for x, place in zip(self._by_place(value_of(c).held, places), places, strict=True):
+            axis = x.ndim + place.axis
+            over = tuple([k + 1 for k in axes if k + 1 != axis])
+            x = F.sum(x, axis=over, keepdims=True) if over else x
+            if axis - 1 not in axes:
+                x = self._apart(x, place)
+            else:
+                x = F.permute_dims(x, axes=(axis, 0, *(k for k in range(1, x.ndim) if k != axis)))
+                if place.blocks or x.shape[0] != self.count:
+                    x = self._by_block(x, place)
+            parts.append(F.reshape(x, shape=(self.single.size, *shape)))
+        return self.single.of_examples(_sum(parts))
 
-    def moved(self, c: Operand, axis: int) -> Any:
-        """A coefficient whose directions are told apart by another axis."""
-        return c if self.axis_of(c) in (None, axis) else self.groups[axis].of_examples(value_of(c).held)
+    def _by_block(self, x: Operand, place: Place) -> Any:
+        """The sums over positions along axis 0 that depend on one block."""
+        number = place.numbers(x.shape[0])
+        at = np.arange(self.count)[:, None] == number
+        rows = F.reshape(x, shape=(x.shape[0], math.prod(x.shape[1:])))
+        return F.reshape(F.matmul(at.astype(x.dtype), rows), shape=(self.count, *x.shape[1:]))
+
+    def moved(self, c: Operand, places: Places) -> Any:
+        """A coefficient whose directions are told apart by other places."""
+        batch = self.group(places)
+        return c if batch is None or not self.places_of(c) else batch.of_examples(value_of(c).held)
+
+    def spread(self, c: Operand, into: Places) -> Any:
+        """A coefficient of the shape of pairs on the curves of more places than its own.
+
+        A direction on which an entry depends in several places is on the curve of the first of them.
+        """
+        places, lead = self.places_of(c), value_of(c).held
+        shape = lead.shape[1:]
+        numbers = [place.along(shape) for place in into]
+        blocks = dict(zip(places, self._by_place(lead, places), strict=True))
+        slots = []
+        for k in range(len(into)):
+            terms = []
+            for j in range(k, len(into)):
+                if into[j] in blocks:
+                    before = [numbers[i] != numbers[j] for i in range(k)]
+                    at: NDArray = reduce(np.logical_and, before, numbers[k] == numbers[j])
+                    if np.any(at):
+                        x = blocks[into[j]]
+                        terms.append(x if np.all(at) else F.where(_with_rank(at, len(shape)), x, 0.0))
+            zero = make_handle(np.zeros((self.size, *shape), lead.dtype))
+            slots.append(_sum(terms) if terms else zero)
+        offsets = tuple(range(0, len(into) * self.size, self.size))
+        batch = self.group(into)
+        assert batch is not None
+        return batch.of_examples(F.concat(*slots, axis=0, offsets=offsets))
 
 
-def axis_of_result(
-    op: Op, args: Sequence[Operand], params: Params, axes: dict[int, int], outs: Sequence[Aval]
-) -> int | None:
-    """The axis of all results, from the last, along which each entry depends on the same entry of operands.
+def _sum(terms: Sequence[Operand]) -> Any:
+    return added(list(terms)) if len(terms) > 1 else terms[0]
 
-    axes : of some operands, the axis that is asked about. None if there is no such axis.
+
+def _aligned(place: Place, shape: Shape) -> Shape:
+    """The shape of the numbers of a place beside an array of a shape: 1 but for the axis of the place."""
+    return tuple([n if k - len(shape) == place.axis else 1 for k, n in enumerate(shape)])
+
+
+def _with_rank(at: NDArray, rank: int) -> NDArray:
+    return at.reshape((1,) * (rank - at.ndim) + at.shape)
+
+
+def _leading(start: int, stop: int, shape: Shape) -> tuple[slice, ...]:
+    """Key of some positions along axis 0 of an array whose other axes are ``shape``."""
+    return slice(start, stop, 1), *(canonical_slice(slice(None), n) for n in shape)
+
+
+def places_of_result(
+    op: Op, args: Sequence[Operand], params: Params, places: dict[int, Places], outs: Sequence[Aval]
+) -> dict[int, Places]:
+    """The places of all results that tell apart what the places of some operands do.
+
+    places : those of operands. An operand of which a place is lost has none.
     """
     inputs = [_fact(a) for a in args]
-    places = set()
+    images: dict[int, set[Places]] = {k: set() for k in places}
     for number, out in enumerate(outs):
         call = Call(op, inputs, out, params, number)
-        for k, axis in axes.items():
-            place = _axis_of(op.relation(call, k), len(inputs[k].shape) + axis)
-            places.add(None if place is None else place - len(out.shape))
-    (place, *further) = places
-    return None if further or place is None or place < -MOST_AXES else place
+        for k, axes in places.items():
+            relation = op.relation(call, k)
+            mapped = [_place_after(relation, place) for place in axes]
+            images[k].add(() if None in mapped else tuple([p for p in mapped if p is not None]))
+    return {k: p if len(of) == 1 else () for k, of in images.items() for p in of}
 
 
 def _fact(a: Operand) -> Any:
@@ -189,22 +309,35 @@ def _fact(a: Operand) -> Any:
     return value if type(value) is Strided else Aval(a.shape, a.dtype)
 
 
-def _axis_of(relation: Relation, axis: int) -> int | None:
-    """The axis of a result that is the same as one of the input."""
+def _place_after(relation: Relation, place: Place) -> Place | None:
+    """The place of a result that tells apart what a place of the input does."""
+    axis = len(relation.into) + place.axis
     if len(relation.terms) != 1:
         return None
     if relation.is_same:
         if relation.out == relation.into:
-            return axis
-        numbers = np.arange(np.prod(relation.into, dtype=np.int64)).reshape(relation.out)
-        return _by_numbers(numbers, relation.into, axis)
+            return place
+        numbers = np.arange(math.prod(relation.into)).reshape(relation.out)
+        return _by_numbers(numbers, relation.into, place)
     for factor in relation.terms[0]:
-        if factor.into == (axis,) and len(factor.out) == 1 and isinstance(factor.fact, Same):
-            return factor.out[0] if relation.out[factor.out[0]] == relation.into[axis] else None
+        if factor.into == (axis,) and len(factor.out) == 1:
+            (out,) = factor.out
+            if isinstance(factor.fact, Same) and relation.out[out] == relation.into[axis]:
+                return Place(out - len(relation.out), place.blocks)
+            if isinstance(factor.fact, Indexed):
+                return _picked(place, relation.into[axis], factor.fact.index.ravel(), out - len(relation.out))
         axes = factor.out, factor.into
         if isinstance(factor.fact, Indexed) and axes == (_all(relation.out), _all(relation.into)):
-            return _by_numbers(factor.fact.index, relation.into, axis)
+            return _by_numbers(factor.fact.index.reshape(relation.out), relation.into, place)
     return None
+
+
+def _picked(place: Place, extent: int, index: NDArray, axis: int) -> Place:
+    """The place of positions that are picked along an axis; none of a negative one."""
+    numbers = place.numbers(extent)
+    blocks = np.where(index < 0, -1, numbers[np.maximum(index, 0)]) if numbers.size else index
+    is_each = np.array_equal(blocks, np.arange(extent))
+    return Place(axis, b"" if is_each else blocks.astype(np.int64).tobytes())
 
 
 def _all(shape: Shape) -> Shape:
@@ -212,14 +345,15 @@ def _all(shape: Shape) -> Shape:
     return tuple(range(len(shape)))
 
 
-def _by_numbers(numbers: NDArray, into: Shape, axis: int) -> int | None:
-    """The axis of a result of which position i is from position i along an axis of the input."""
+def _by_numbers(numbers: NDArray, into: Shape, place: Place) -> Place | None:
+    """The place of a result whose entries are those of some numbers: positions along one axis tell them."""
     if not numbers.size:
         return None
-    positions = np.unravel_index(np.maximum(numbers, 0), into)[axis]
-    for k, extent in enumerate(numbers.shape):
-        if extent == into[axis]:
-            expected = np.arange(extent).reshape(-1, *(1,) * (numbers.ndim - k - 1))
-            if np.all((positions == expected) | (numbers < 0)):
-                return k
+    axis = len(into) + place.axis
+    positions = np.where(numbers < 0, -1, np.unravel_index(np.maximum(numbers, 0), into)[axis])
+    for k in range(numbers.ndim):
+        index = positions.max(axis=tuple([a for a in range(numbers.ndim) if a != k]))
+        expected = index.reshape(-1, *(1,) * (numbers.ndim - k - 1))
+        if np.all((positions == expected) | (positions < 0)):
+            return _picked(place, into[axis], index, k - numbers.ndim)
     return None

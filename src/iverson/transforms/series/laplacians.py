@@ -28,7 +28,7 @@ from iverson.masked import MaskedTensor, masked_tensor
 from iverson.transforms.batching.batch_level import Batch
 from iverson.transforms.derivatives import Argnums, with_argnums
 from iverson.transforms.series.apolar import Monomial, algebra_of
-from iverson.transforms.series.curves import MOST_AXES, Directions, UncollapsibleError
+from iverson.transforms.series.curves import Directions, Place, UncollapsibleError
 from iverson.transforms.series.polynomials import Polynomials
 from iverson.transforms.series.series_level import Coefficient, SeriesLevel
 from iverson.transforms.series.taylor import Expansion, floating
@@ -117,7 +117,7 @@ def along_axes(
     size = math.prod(shape)
     count = max(shape, default=0)
     axis = shape.index(count) - len(shape) if shape else 0
-    if count < 2 or axis < -MOST_AXES or (weights is not None and not weights.all()):
+    if count < 2 or (weights is not None and not weights.all()):
         directions = np.eye(sum(x.size for x in primals))
         if weights is not None:
             directions, weights = directions[weights != 0], weights[weights != 0]
@@ -131,7 +131,9 @@ def along_axes(
     part = np.zeros((width, size), x.dtype)
     part[np.arange(width)[:, None], numbers.T] = 1
     with Directions(size, weights, count).entered() as curves:
-        slope = curves.groups[axis].of_examples(make_handle(part.reshape(width, *shape)))
+        batch = curves.group((Place(axis),))
+        assert batch is not None
+        slope = batch.of_examples(make_handle(part.reshape(width, *shape)))
         level = SeriesLevel(2, operation, curves)
         return Expansion(level, function, structure, primals, [[alias(unwrap(x)), slope, None]])
 

@@ -60,7 +60,14 @@ from iverson.kernels.deferred_patterns import origin_of
 from iverson.kernels.index_keys import canonical_slice
 from iverson.layouts import Layout, Sparse, Zero, register, to_strided
 from iverson.transforms.batching.batch_level import Batch, Batched
-from iverson.transforms.series.curves import Curves, Directions, Factor, UncollapsibleError, axis_of_result
+from iverson.transforms.series.curves import (
+    Curves,
+    Directions,
+    Factor,
+    Places,
+    UncollapsibleError,
+    places_of_result,
+)
 from iverson.transforms.series.polynomials import Polynomials
 
 #: A coefficient: a handle outside of the level; None for zero.
@@ -80,10 +87,22 @@ class Series(LevelValue):
 
     top : the order of the coefficient that is summed over the directions of the level, if it has directions.
     opposite : the series of which this one is the negative, if it is one.
+    patterns : of a derivative, the identities of the patterns of coefficients that it is made of, None for
+        arrays. It stores entries in none of several.
     is_constant : True if all but the first coefficient are known to be zero.
     """
 
-    __slots__ = ("_call", "_coefficients", "_slope", "dtype", "is_constant", "opposite", "shape", "top")
+    __slots__ = (
+        "_call",
+        "_coefficients",
+        "_slope",
+        "dtype",
+        "is_constant",
+        "opposite",
+        "patterns",
+        "shape",
+        "top",
+    )
 
     shape: Shape
     dtype: DType
@@ -94,6 +113,7 @@ class Series(LevelValue):
         self.top = top
         self.is_constant = False
         self.opposite: Series | None = None
+        self.patterns: frozenset[int | None] = frozenset()
         self._call = call
         self._coefficients: list[Coefficient] = []
         self._slope: Series | None = None
@@ -122,7 +142,7 @@ class Series(LevelValue):
 
     def _first_value(self) -> Any:
         first = self.coefficient(0)
-        return None if first is None else value_of(first)
+        return None if first is None or len(self.patterns) > 1 else value_of(first)
 
     def degree(self, k: int) -> int:
         """The degree of coefficient k in the direction: of a derivative, above k."""
@@ -136,6 +156,9 @@ class Series(LevelValue):
             level: Any = self._level
             self._slope = Series(level, self.shape, self.dtype, None, self.top - 1)
             self._slope._call = _Slope(self, self._slope)
+            further = [] if self._call is not None else self._coefficients[1:]
+            patterns = [getattr(value_of(c), "pattern", None) for c in further if c is not None]
+            self._slope.patterns = self.patterns.union([None if p is None else id(p) for p in patterns])
         return self._slope
 
     def __repr__(self) -> str:
@@ -186,8 +209,17 @@ class Coefficients:
 
     def __getitem__(self, k: int) -> Any:
         if type(self._of) is Series:
-            return self._level.coefficient(self._of, k, self._top)
-        return self._of if k == 0 else None
+            return self._level.coefficient(self._of, k, self._top) if k else _first(self._of)
+        return None if k else self._of
+
+    @property
+    def is_line(self) -> bool:
+        return self._level.directions is None
+
+    @property
+    def top_order(self) -> int:
+        is_call = type(self._of) is Series and self._of._call is not None
+        return 0 if is_call else self._level.order
 
     def convolved(
         self, other: Coefficients, k: int, product: Binary, weight: Callable[[int], float] | None = None
@@ -386,11 +418,11 @@ class SeriesLevel(Level):
                 return tuple(self._called(args, params))
             if self._network is not None:
                 return self._packed(op, self._shared(self._network, op, args, params))
-            axis = None
+            places: Places = ()
             if (directions := self._sharing) is not None:
                 if op.name == "sum" and (series := self._reduced(directions, args[0], params)) is not None:
                     return series
-                args, axis = self._arranged(directions, op, args, params)
+                args, places = self._arranged(directions, op, args, params)
             try:
                 with self.lazily() as network:
                     results = self._shared(network, op, args, params)
@@ -402,46 +434,77 @@ class SeriesLevel(Level):
                 if isinstance(self.directions, Polynomials):
                     raise
                 results = self._by_direction(op, args, params)
-            if axis is not None and directions is not None:
+            if places and directions is not None:
                 for x in results:
                     if isinstance(x, Series):
                         x._coefficients = [
-                            c if c is None else directions.moved(c, axis) for c in x._coefficients
+                            c if c is None else directions.moved(c, places) for c in x._coefficients
                         ]
             return self._packed(op, results)
 
     def _arranged(
         self, directions: Directions, op: Op, args: tuple[Argument, ...], params: Params
-    ) -> tuple[tuple[Argument, ...], int | None]:
-        """The operands on curves that the op keeps apart, and the axis of the results that tells them apart.
+    ) -> tuple[tuple[Argument, ...], Places]:
+        """The operands on curves that the op keeps apart, and the places of the results that tell them apart.
 
         Directions are carried one by one where the op mixes entries that depend on different ones.
         """
-        axes: dict[int, int] = {}
+        places: dict[int, Places] = {}
         mixed = op.name in CONTROL
         for k, a in enumerate(args):
             for c in a._coefficients[1:] if type(a) is Series else ():
-                axis = directions.axis_of(c)
-                if axis is not None:
-                    axes[k] = axis
+                if axes := directions.places_of(c):
+                    places[k] = axes
                 elif directions.batch_of(c) is not None:
                     mixed = True
-        if not axes:
-            return args, None
-        place = None
-        if not mixed and op.differentiable and not op.constant_in.intersection(axes):
-            avals = op.infer(*(_aval(a) for a in args), **params)
-            place = axis_of_result(op, args, params, axes, avals if op.multiple else (avals,))
+        if not places:
+            return args, ()
+        into: Places = ()
         operands = list(args)
-        for k in axes:
-            operands[k] = self._with_curves(directions, args[k], place)
-        return tuple(operands), place
+        if not mixed and op.differentiable and not op.constant_in.intersection(places):
+            out = op.infer(*(_aval(a) for a in args), **params)
+            avals = out if op.multiple else (out,)
+            mapped = places_of_result(op, args, params, places, avals)
+            into = tuple(dict.fromkeys(p for k in places for p in mapped[k])) if all(mapped.values()) else ()
+            alike = all(mapped[k] == into for k in places)
+            if not (alike or op.entry_map.elementwise) or directions.group(into) is None:
+                into = ()
+            elif not alike:
+                return tuple(self._spread(directions, args, places, avals[0].shape, into)), into
+        for k in places:
+            operands[k] = self._with_curves(directions, args[k], into)
+        return tuple(operands), into
+
+    def _spread(
+        self,
+        directions: Directions,
+        args: Sequence[Argument],
+        places: dict[int, Places],
+        shape: Shape,
+        into: Places,
+    ) -> list[Argument]:
+        """Operands of an elementwise op on the curves of all places together, of the shape of the result."""
+        operands = list(args)
+        for k in places:
+            series = self.bind(TABLE["broadcast_to"], (args[k],), {"shape": shape})
+            operands[k] = self.value(
+                [
+                    directions.spread(c, into) if directions.places_of(c) else c
+                    for c in self.coefficients_of_series(series)
+                ],
+                series,
+            )
+        return operands
+
+    def coefficients_of_series(self, series: Series) -> list[Coefficient]:
+        """All coefficients of a series of this level; None for zero."""
+        return [series.coefficient(k) for k in range(self.order + 1)]
 
     def _reduced(self, directions: Directions, x: Argument, params: Params) -> Series | None:
-        """A sum over the axis that tells apart the directions of x; None of another axis."""
+        """A sum over an axis that tells apart the directions of x; None of other axes."""
         axes, coefficients = params["axis"], x._coefficients if type(x) is Series else []
-        places = {directions.axis_of(c) for c in coefficients if directions.batch_of(c) is not None}
-        if len(places) != 1 or not {len(x.shape) + (axis or 0) for axis in places} <= set(axes):
+        places = {directions.places_of(c) for c in coefficients if directions.batch_of(c) is not None}
+        if len(places) != 1 or not any(len(x.shape) + p.axis in axes for of in places for p in of):
             return None
         op, shape = TABLE["sum"], x.shape
         shape = tuple(
@@ -459,10 +522,10 @@ class SeriesLevel(Level):
             Aval(shape, x.dtype),
         )
 
-    def _with_curves(self, directions: Directions, series: Series, axis: int | None) -> Series:
-        """A series on the curves of an axis, or on one for each direction."""
+    def _with_curves(self, directions: Directions, series: Series, places: Places) -> Series:
+        """A series on the curves of some places, or on one for each direction."""
         coefficients = [
-            c if c is None else directions.one_by_one(c) if axis is None else directions.moved(c, axis)
+            c if c is None else directions.moved(c, places) if places else directions.one_by_one(c)
             for c in series._coefficients
         ]
         return self.value(coefficients, series)
@@ -508,6 +571,9 @@ class SeriesLevel(Level):
         avals = op.infer(*(_aval(a) for a in args), **params)
         top = self._top(op, args, varying)
         results = [Series(self, a.shape, a.dtype, None, top) for a in (avals if op.multiple else (avals,))]
+        patterns = frozenset().union(*(a.patterns for a in args if type(a) is Series))
+        for y in results:
+            y.patterns = patterns
         groups = _groups(op, args, varying)
         if groups is None and self.directions is not None and not self._is_collapsible(op, args, varying):
             raise UncollapsibleError(
@@ -731,7 +797,7 @@ class SeriesLevel(Level):
         value = value_of(x, None)
         if not isinstance(value, Series) or value._level is not self:
             return x
-        return make_handle(self._with_curves(directions, value, None))
+        return make_handle(self._with_curves(directions, value, ()))
 
     def _continue(self, node: Node, varying: Sequence[bool], results: Sequence[Argument]) -> None:
         """Compute the coefficients above 0 of the results of a Function's node."""

@@ -78,7 +78,8 @@ class Expansion:
         for like, coefficients in zip(self.like, self.results, strict=True):
             c = coefficients[k]
             if c is None:
-                c = make_handle(Zero(like.shape, dtypes.to_inexact(like.dtype)))
+                x = unwrap(like)
+                c = make_handle(Zero(x.shape, dtypes.to_inexact(x.dtype)))
             elif factor != 1:
                 c = F.multiply(c, factor)
             leaves.append(rewrap(like, alias(selected(c))))
