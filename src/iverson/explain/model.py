@@ -180,4 +180,4 @@ class Found:
         weight = sum(t.weight for t in lines)
         for total in lines:
             total.share = total.weight / weight if weight else 0.0
-        return sorted(lines, key=lambda t: ("", 0) if t.line is None else (t.line.file, t.line.number))
+        return sorted(lines, key=lambda t: (0, t.line.file, t.line.number) if t.line else (1, "", 0))

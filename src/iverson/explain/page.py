@@ -111,10 +111,11 @@ def _lines(account: Found) -> str:
     rows = []
     for total in totals:
         took = f'<td class="n">{(total.seconds or 0.0) * 1e6:,.1f}</td>' if timed else ""
-        bar = f'<span class="bar" style="width:{100 * total.share:.0f}px"></span> {total.share:.0%}'
+        width = f"width:{100 * total.share:.0f}px"
+        share = f'<td class="why"><span class="bar" style="{width}"></span> {total.share:.0%}</td>'
         avoided = escape(brief(total.avoided)) if total.avoided else ""
         source = _source(total.line) if total.line else "<td>elsewhere</td>"
-        rows.append(f"<tr>{source}<td>{bar}</td>{took}{_numbers(total.cost)}<td>{avoided}</td></tr>")
+        rows.append(f"<tr>{source}{share}{took}{_numbers(total.cost)}<td>{avoided}</td></tr>")
     heads = ("source", "share", *(("us",) if timed else ()), *_COLUMNS, "avoided")
     return "<h2>Lines</h2>\n" + _table(heads, rows) if any(total.line for total in totals) else ""
 

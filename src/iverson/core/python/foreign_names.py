@@ -224,6 +224,16 @@ def remedy(name: str, functions: Mapping[str, Collection[str]] = NO_FUNCTIONS) -
     return f"; here it is {replacement}" if replacement else ""
 
 
+def renames() -> dict[str, str]:
+    """Names of other libraries, in the order of the alphabet, with what each is here; for the documentation.
+
+    >>> renames()["cat"], renames()["arcsin"]
+    ('iverson.concat', 'iverson.asin')
+    """
+    functions = {name: f"iverson.{here}" for name, here in NAMES.items()}
+    return dict(sorted((_ELSEWHERE | functions).items()))
+
+
 def _by_rule(name: str, functions: Mapping[str, Collection[str]]) -> str:
     """A function that a name of a kind stands for: one in capitals, one that ends with an underscore, one of
     another namespace; or nothing."""
