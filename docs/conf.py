@@ -141,7 +141,7 @@ class Renames(SphinxDirective):
         for here, group in names.items():
             is_name = re.fullmatch(r"iv[\w.]+", here) is not None
             kind = "Not here" if here.startswith("not ") else list(tables)[not is_name]
-            text = f"``{here}``" if is_name else _readable(here)
+            text = _readable(re.sub(r"\biv\.[\w.]+", r"``\g<0>``\\ ", here))
             tables[kind] += [f"   * - {', '.join(group)}", f"     - {text}"]
         lines = []
         for kind, rows in tables.items():
