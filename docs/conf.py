@@ -79,6 +79,8 @@ napoleon_custom_sections = [(name, "notes_style") for name in ("Raises", "Return
 
 _LITERAL = re.compile(r"(``.*?``|`.*?`)")
 _ERROR = re.compile(rf"\b({'|'.join(iverson.errors.__all__)})\b")
+#: Sections of ``name : what it is``.
+_LISTS = ("Parameters", "Attributes")
 _PARAMETER = re.compile(r"^(\w+(?:, \w+)*) : ")
 
 
@@ -97,13 +99,17 @@ def _linked(text: str) -> str:
 
 
 def _as_markup(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are for reading as they are: outside of sections ``name : what it is`` becomes a list."""
+    """Docstrings are for reading as they are: ``name : what it is`` becomes a list, also in sections."""
     found: list[str] = []
-    inside = section = False
+    inside = False
     for k, line in enumerate(lines):
-        if lines[k + 1 :] and re.fullmatch("-{3,}", lines[k + 1]):
-            section = line.strip() in ("Parameters", "Attributes")  # napoleon's
-        starts = None if section else _PARAMETER.match(line)
+        # napoleon would take what follows such a section, errors and examples, for more parameters.
+        if line.strip() in _LISTS and lines[k + 1 :] and re.fullmatch("-{3,}", lines[k + 1]):
+            found += [f".. rubric:: {line}", ""]
+            continue
+        if k and lines[k - 1].strip() in _LISTS and re.fullmatch("-{3,}", line):
+            continue
+        starts = _PARAMETER.match(line)
         if starts:
             if not inside and found and found[-1]:
                 found.append("")
