@@ -156,7 +156,7 @@ def progress(
     label: str = "progress",
     *,
     total: int | None = None,
-    status: Callable[[], object] | None = None,
+    status: Callable[[], str] | None = None,
 ) -> Iterator[Item]:
     """The items of a loop, with a line on the terminal that says how far it is.
 
@@ -168,7 +168,7 @@ def progress(
     items : what the loop goes over.
     label : the word before the bar.
     total : the number of items; None: their length.
-    status : a function of no arguments whose result follows the bar, a loss for example.
+    status : a function of no arguments whose text follows the bar, with a loss for example.
 
     Raises ArgumentTypeError for items that are no iterable, ArgumentError for those without a length if there
     is no total.

@@ -31,7 +31,7 @@ def _write(text: str) -> None:
 
 
 def shown(
-    items: Iterable[Item], label: str, total: int, status: Callable[[], object] | None = None
+    items: Iterable[Item], label: str, total: int, status: Callable[[], str] | None = None
 ) -> Iterator[Item]:
     """Iterate over ``items``, with a progress bar on the terminal; ``total`` is their number.
 
