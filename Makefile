@@ -85,19 +85,27 @@ clean:  ## remove the environment, caches and build outputs
 	rm -rf $(VENV) .venv-* build dist docs/_build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+, := ,
+# What a target needs, said before it is fetched.
+fetch = @echo '$(VENV): fetches $(1), from PyPI'
+
 $(VENV)/.stamp-venv:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("needs Python 3.11 or newer: make PYTHON=python3.13")'
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
 $(VENV)/.stamp-dev: $(VENV)/.stamp-venv pyproject.toml $(PINS)
+	$(call fetch,what Iverson needs$(,) tests$(,) linters and demos)
 	$(PY) -m pip install --quiet --constraint $(PINS) --editable '.[dev,demo]'
 	touch $@
 
 $(VENV)/.stamp-peers: $(VENV)/.stamp-dev
+	$(call fetch,PyTorch$(,) JAX and other libraries that tests and benchmarks compare with: some GB)
 	$(PY) -m pip install --quiet --constraint $(PINS) --editable '.[peers,dask]'
 	$(PY) -m pip install --quiet --constraint $(PINS) --editable '.[mpi]' || echo 'mpi4py needs an MPI library, which is not here: what uses it is skipped'
 	touch $@
 
 $(VENV)/.stamp-docs: $(VENV)/.stamp-peers
+	$(call fetch,Sphinx and its extensions)
 	$(PY) -m pip install --quiet --constraint $(PINS) --editable '.[docs]'
 	touch $@

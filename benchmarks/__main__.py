@@ -17,10 +17,13 @@ from benchmarks.corpus import cells, run
 from benchmarks.corpus import page as best
 from benchmarks.processes import ProcessError, last_json, run_module
 from benchmarks.workloads import MODULES, WORKLOADS
+from tools import missing
 
 
 def main() -> int:
     args = parse_args()
+    if lacking := missing.note("they have no ratios (make bench installs them)", ("jax", "numba", "torch")):
+        print(lacking, flush=True)
     if args.compile:
         print("\n".join(run_module("benchmarks.compile_times")))
         return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,8 +16,10 @@ from sphinx.util.parsing import nested_parse_to_nodes
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import iverson
+from benchmarks import page
 from iverson.core.errors import INDEX
-from tools import missing, reference
+from iverson.core.python import foreign_names
+from tools import figures, missing, reference
 
 project = "Iverson"
 author = copyright = "The Iverson authors"
@@ -31,7 +32,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
 ]
-exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"]
+exclude_patterns = ["_build", "figures", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"]
 
 #: Libraries of bridges that are not here, or do not load (mpi4py without MPI).
 MISSING = missing.among("torch", "jax", "dask", "distributed", "mpi4py.MPI", "einops", "binsparse")
@@ -47,16 +48,21 @@ if importlib.util.find_spec("sphinx_gallery"):
         "abort_on_example_error": True,
         "show_memory": False,
         "remove_config_comments": True,
+        "image_srcset": ["2x"],
+        "reset_modules": ("matplotlib", "tools.figures.style"),
+        "show_signature": False,
     }
 else:
     print("not here, so the site has no gallery: sphinx-gallery")
-    pages = Path(__file__).with_name("gallery")
-    pages.mkdir(exist_ok=True)
+    folder = Path(__file__).with_name("gallery")
+    folder.mkdir(exist_ok=True)
     scripts = (Path(__file__).parents[1] / "examples" / "gallery").glob("plot_*.py")
-    for page in ("index", *(script.stem for script in scripts)):
-        pages.joinpath(f"{page}.rst").write_text("Gallery\n=======\n\nIt needs sphinx-gallery.\n")
+    for name in ("index", *(script.stem for script in scripts)):
+        folder.joinpath(f"{name}.rst").write_text("Gallery\n=======\n\nIt needs sphinx-gallery.\n")
 html_theme = "furo"
 html_title = f"Iverson {iverson.__version__}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
@@ -73,6 +79,8 @@ napoleon_custom_sections = [(name, "notes_style") for name in ("Raises", "Return
 
 _LITERAL = re.compile(r"(``.*?``|`.*?`)")
 _ERROR = re.compile(rf"\b({'|'.join(iverson.errors.__all__)})\b")
+#: Sections of ``name : what it is``.
+_LISTS = ("Parameters", "Attributes")
 _PARAMETER = re.compile(r"^(\w+(?:, \w+)*) : ")
 
 
@@ -91,13 +99,17 @@ def _linked(text: str) -> str:
 
 
 def _as_markup(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are for reading as they are: outside of sections ``name : what it is`` becomes a list."""
+    """Docstrings are for reading as they are: ``name : what it is`` becomes a list, also in sections."""
     found: list[str] = []
-    inside = section = False
+    inside = False
     for k, line in enumerate(lines):
-        if lines[k + 1 :] and re.fullmatch("-{3,}", lines[k + 1]):
-            section = line.strip() in ("Parameters", "Attributes")  # napoleon's
-        starts = None if section else _PARAMETER.match(line)
+        # napoleon would take what follows such a section, errors and examples, for more parameters.
+        if line.strip() in _LISTS and lines[k + 1 :] and re.fullmatch("-{3,}", lines[k + 1]):
+            found += [f".. rubric:: {line}", ""]
+            continue
+        if k and lines[k - 1].strip() in _LISTS and re.fullmatch("-{3,}", line):
+            continue
+        starts = _PARAMETER.match(line)
         if starts:
             if not inside and found and found[-1]:
                 found.append("")
@@ -124,24 +136,71 @@ class Names(SphinxDirective):
         return found
 
 
-def _model(parameters: list[tuple[Any, Any]], x: Any) -> Any:
-    for weight, bias in parameters[:-1]:
-        x = iverson.relu(x @ weight + bias)
-    weight, bias = parameters[-1]
-    return iverson.logsumexp(x @ weight + bias, axis=1).sum()
+class Renames(SphinxDirective):
+    """``.. renames::``: the names of other libraries that error messages know, by what each is here."""
+
+    def run(self) -> list[Node]:
+        names: dict[str, list[str]] = {}
+        for name, here in foreign_names.renames().items():
+            names.setdefault(here.replace("iverson.", "iv."), []).append(f"``{name}``")
+        tables: dict[str, list[str]] = {"Another name": [], "Another way to write it": [], "Not here": []}
+        for here, group in names.items():
+            is_name = re.fullmatch(r"iv[\w.]+", here) is not None
+            kind = "Not here" if here.startswith("not ") else list(tables)[not is_name]
+            text = _readable(re.sub(r"\biv\.[\w.]+", r"``\g<0>``\\ ", here))
+            tables[kind] += [f"   * - {', '.join(group)}", f"     - {text}"]
+        lines = []
+        for kind, rows in tables.items():
+            lines += [f".. rubric:: {kind}", "", ".. list-table::", "   :widths: 50 50", "", *rows, ""]
+        found: list[Node] = nested_parse_to_nodes(self.state, StringList(lines, source="renames"))
+        return found
+
+
+class Measured(SphinxDirective):
+    """``.. measured:: WORKLOAD ...``: a card for each, with Iverson's speed over that of its peers."""
+
+    required_arguments = 1
+    optional_arguments = 8
+
+    def run(self) -> list[Node]:
+        table = page.measured()
+        rows = {name: re.search(rf"`{name}` \| (.*?) \|", table)[1] for name in self.arguments}  # type: ignore[index]
+        lines = [".. container:: figures", ""]
+        for name, what in rows.items():
+            speeds = [f"{1 / ratio:.2g} × {peer}" for peer, ratio in page.ratios(table)[name].items()]
+            lines += ["   .. container:: card", "", f"      **{speeds[0]}**", ""]
+            lines += [f"      {', '.join(speeds[1:])}", "", f"      {what}", ""]
+        found: list[Node] = nested_parse_to_nodes(self.state, StringList(lines, source="measured"))
+        return found
 
 
 def _explained(app: Any, exception: Exception | None) -> None:
-    """The page of a report on a network's gradient, which the chapter on reports shows."""
-    if exception is None:
-        widths = (64, 32, 32, 10)
+    """The page of a report on the gradient of an example's model, which the chapter on reports shows."""
+    if exception is None and not missing.among("sklearn"):
+        from examples.ported import autoencoder
+
         rng = iverson.random.default_rng(0)
-        layers = [(rng.standard_normal((m, n)), iverson.zeros(n)) for m, n in pairwise(widths)]
-        report = iverson.explain.report(iverson.grad(_model))(layers, rng.standard_normal((16, 64)))
+        widths = (64, 100), (100, 8), (100, 8), (8, 100), (100, 64)
+        model = autoencoder.VAE(*(iverson.nn.Linear(*extents, rng=rng) for extents in widths))
+
+        def loss(model: autoencoder.VAE, images: iverson.Tensor) -> iverson.Tensor:
+            reconstruction, mean, log_variance = model(images, rng)
+            return autoencoder.loss_function(reconstruction, images, mean, log_variance)
+
+        report = iverson.explain.report(iverson.grad(loss))(model, rng.random((128, 64)))
         report.save(Path(app.outdir) / "explained.html")
 
 
+def _drawn(app: Any, page: str, source: list[str]) -> None:
+    """Pages of Markdown get the figures of their blocks, and blocks end with their last line."""
+    text = figures.with_figures(source[0], Path(app.srcdir) / "figures", page)
+    source[0] = text.replace("\n\n```\n", "\n```\n")
+
+
 def setup(app: Any) -> None:
+    app.connect("source-read", _drawn)
     app.connect("build-finished", _explained)
     app.add_directive("names", Names)
+    app.add_directive("measured", Measured)
+    app.add_directive("renames", Renames)
     app.connect("autodoc-process-docstring", _as_markup, priority=400)  # before napoleon

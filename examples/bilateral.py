@@ -11,7 +11,6 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_sample_image
-from tqdm import tqdm
 
 import iverson as iv
 from iverson import optim, te
@@ -45,7 +44,7 @@ def run(out: Path, *, quick: bool) -> None:
     logs = iv.asarray(np.log([0.7, 0.08]), requires_grad=True)
     optimizer = optim.Adam([logs], lr=0.1)
     start = bilateral(noisy, *iv.unstack(iv.exp(logs.detach())))
-    for _ in tqdm(range(30 if quick else 120), desc="bilateral filter", unit="step"):
+    for _ in iv.data.progress(range(30 if quick else 120), "bilateral filter"):
         optimizer.zero_grad()
         place, value = iv.unstack(iv.exp(logs))
         ((bilateral(noisy, place, value) - target) ** 2).mean().backward()

@@ -14,7 +14,6 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
-from tqdm import tqdm
 
 import iverson as iv
 from iverson import autograd, optim
@@ -61,7 +60,7 @@ def choose(given: iv.MaskedTensor, candidates: list[tuple[int, float]]) -> tuple
     rest, validation = iv.masked_tensor(given, ~aside), iv.masked_tensor(given, aside)
     errors = {
         candidate: distance(complete(rest, *candidate), validation)
-        for candidate in tqdm(candidates, desc="completion", unit="fit")
+        for candidate in iv.data.progress(candidates, "completion")
     }
     return min(errors, key=errors.__getitem__)
 

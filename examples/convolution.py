@@ -8,7 +8,6 @@ import numpy as np
 from digits import jittered
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
-from tqdm import tqdm
 
 import iverson as iv
 from iverson import autograd, optim, te
@@ -64,7 +63,7 @@ def run(*, quick: bool) -> None:
     p = init(rng)
     optimizer = optim.Adam(p)
     epochs, batch = (10 if quick else 60), 64
-    for epoch in tqdm(range(epochs), desc="convolutions", unit="epoch"):
+    for epoch in iv.data.progress(range(epochs), "convolutions, epochs"):
         optimizer.lr = 3e-3 * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
         moved, order = framed(jittered(train_x, rng)), rng.permutation(len(train_x))
         for start in range(0, len(order) - batch + 1, batch):

@@ -9,11 +9,14 @@ import argparse
 import time
 from pathlib import Path
 
-import bilateral
-import completion
-import convolution
-import digits
-import karate
+try:
+    import bilateral
+    import completion
+    import convolution
+    import digits
+    import karate
+except ModuleNotFoundError as error:
+    raise SystemExit(f"the demo needs {error.name}: `make demo`, or `pip install '.[demo]'`") from None
 
 
 def main() -> None:

@@ -15,7 +15,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
-from tqdm import tqdm
 
 import iverson as iv
 from iverson import autograd, explain, optim
@@ -61,7 +60,7 @@ def train(layers, images, labels, epochs: int, rng: np.random.Generator) -> list
     optimizer = optim.Adam(layers, lr=3e-3)
     losses = []
     batch = 64
-    for epoch in tqdm(range(epochs), desc="training", unit="epoch"):
+    for epoch in iv.data.progress(range(epochs), "training, epochs"):
         optimizer.lr = 3e-3 * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
         order = rng.permutation(len(images))
         moved = jittered(images, rng)

@@ -12,7 +12,6 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
-from tqdm import tqdm
 
 import iverson as iv
 from iverson import optim
@@ -50,7 +49,7 @@ def train(average: iv.Tensor, sides: np.ndarray, known: np.ndarray, seed: int, s
         for name, shape in shapes.items()
     }
     optimizer = optim.Adam(p, lr=0.01, weight_decay=5e-4)
-    for _ in tqdm(range(steps), desc="karate club", unit="step"):
+    for _ in iv.data.progress(range(steps), "karate club"):
         optimizer.zero_grad()
         iv.cross_entropy(iv.masked_tensor(scores(p, average), known[:, None]), sides).backward()
         optimizer.step()

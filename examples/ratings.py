@@ -20,7 +20,6 @@ import dask
 import numpy as np
 from distributed import Client, LocalCluster
 from matplotlib.figure import Figure
-from tqdm import tqdm
 
 import iverson as iv
 from iverson import optim
@@ -73,7 +72,7 @@ def fit(client: Client, paths: list[str], epochs: int, checkpoint: Path) -> tupl
     for epoch in range(epochs):
         order = np.random.default_rng([2, epoch]).permutation(len(files))
         ahead = client.persist(files[order[0]])
-        for k in tqdm(range(len(order)), desc=f"epoch {epoch + 1}", leave=False):
+        for k in iv.data.progress(range(len(order)), f"epoch {epoch + 1}"):
             part, ahead = ahead, client.persist(files[order[min(k + 1, len(order) - 1)]])
             value, gradients = step(params, [part])
             table.step(gradients["rows"])

@@ -22,6 +22,7 @@ from iverson.codegen.programs.verify import verify
 from iverson.kernels.kernel_registry import registered, replace_kernels
 from iverson.layouts import Box, Bracket, Sparse, layout_of
 from tests.conformance.product import EXHAUSTIVE, SEED, cases_of, cells
+from tools import missing
 
 settings.register_profile("iverson", deadline=None, max_examples=200 if EXHAUSTIVE else 25)
 settings.load_profile("iverson")
@@ -34,6 +35,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # Derandomized, hypothesis would read the source of a test again for each of its parameters.
     if config.option.hypothesis_seed is None and not EXHAUSTIVE:
         config.option.hypothesis_seed = "0"
+
+
+def pytest_report_header() -> str:
+    return missing.note("tests that use them are skipped")
 
 
 #: Modules of nothing but comparisons with peers.

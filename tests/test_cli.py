@@ -115,6 +115,8 @@ def test_a_module_that_fails_shows_where(tmp_path, monkeypatch, capsys):
 def test_explain_gives_the_report_and_its_page(model, capsys, tmp_path):
     page = tmp_path / "page.html"
     status, printed = said(capsys, "explain", f"{model}:energy", "2x3", "3x4", "--grad", "--html", str(page))
+    assert "\nsteps\n" not in printed.out
+    assert "\nsteps\n" in said(capsys, "explain", f"{model}:energy", "2x3", "3x4", "--steps")[1].out
     work = iv.explain.report(iv.grad(lambda x, w: iv.tanh(x @ w).sum()))(iv.ones((2, 3)), iv.ones((3, 4)))
     done = next(line for line in printed.out.splitlines() if line.startswith("done"))
     assert (status, int(done.split()[1])) == (0, work.done.products)

@@ -35,7 +35,9 @@ def needs_peer(block: str) -> bool:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pages_run(page):
     examples = python_blocks(page.read_text())
-    for name in {"networkx", "sklearn"}.intersection(re.findall(r"(?:import|from) (\w+)", page.read_text())):
+    for name in {"networkx", "matplotlib", "sklearn"}.intersection(
+        re.findall(r"(?:import|from) (\w+)", page.read_text())
+    ):
         pytest.importorskip(name)
     result = run_examples([b for b in examples if not needs_peer(b)], page.name)
     assert result.attempted > 4

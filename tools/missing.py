@@ -1,9 +1,22 @@
-"""Libraries that the site documents bridges to, and that this machine lacks."""
+"""Libraries that the site, the tests and the benchmarks use, and that this machine lacks."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from importlib.util import find_spec
+
+#: Of the extras demo, peers, dask and mpi in pyproject.toml: what uses them is skipped without them.
+OPTIONAL = (
+    "array_api_extra", "binsparse", "dask", "distributed", "einops", "h5py", "jax", "matplotlib", "mpi4py",
+    "networkx", "numba", "opt_einsum", "sklearn", "torch", "xarray", "zarr",
+)  # fmt: skip
+
+
+def note(consequence: str, names: tuple[str, ...] = OPTIONAL) -> str:
+    """A line about libraries that are not installed, or nothing; none is imported for it."""
+    absent = [name for name in names if find_spec(name) is None]
+    return f"not here, so {consequence}: {', '.join(absent)}" if absent else ""
 
 
 def among(*names: str) -> list[str]:

@@ -1,9 +1,9 @@
-"""Data: minibatches of arrays, shuffled by a generator."""
+"""Data: minibatches of arrays, shuffled by a generator, and the progress of a loop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeAlias, final
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -12,13 +12,14 @@ from iverson.array_api.entries.joining import concat
 from iverson.array_api.random import Generator
 from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ArgumentError, ArgumentTypeError, ShapeError, described
-from iverson.core.inputs.arguments import as_flag, checked
+from iverson.core.inputs.arguments import as_flag, as_function, checked
 from iverson.core.protocols import NDArray, Pytree
 from iverson.core.python.progress import shown
 from iverson.core.shapes import as_int
 from iverson.handles import Tensor
 from iverson.transforms.trees import flatten, unflatten
 
+Item = TypeVar("Item")
 #: A source of rows.
 Rows: TypeAlias = Tensor | NDArray
 
@@ -151,7 +152,50 @@ def batches(
     return Batches(arrays, size, rng, drop_last=drop_last, pad=pad, progress=progress)
 
 
-__all__ = ["Batches", "batches"]
+def progress(
+    items: Iterable[Item],
+    label: str = "progress",
+    *,
+    total: int | None = None,
+    status: Callable[[], str] | None = None,
+) -> Iterator[Item]:
+    """The items of a loop, with a line on the terminal that says how far it is.
+
+    The line is on standard error; it appears after a second, and is erased at the end. Nothing is written
+    where standard error is not a terminal.
+
+    Parameters
+    ----------
+    items : what the loop goes over.
+    label : the word before the bar.
+    total : the number of items; None: their length.
+    status : a function of no arguments whose text follows the bar, with a loss for example.
+
+    Raises ArgumentTypeError for items that are no iterable, ArgumentError for those without a length if there
+    is no total.
+
+    >>> loss = 8.0
+    >>> for epoch in progress(range(3), "epochs", status=lambda: f"loss {loss:.3f}"):
+    ...     loss = loss / 2
+    >>> loss
+    1.0
+    """
+    if not isinstance(items, Iterable):
+        raise ArgumentTypeError("progress", "items", got=described(items), expected="an iterable")
+    if total is not None:
+        count = as_int(total, "progress", "total")
+    elif isinstance(items, Sized):
+        count = len(items)
+    else:
+        raise ArgumentError("progress", "total", got="None", expected="a number for items without a length")
+    if count < 0:
+        raise ArgumentError("progress", "total", got=str(count), expected="at least 0")
+    if status is not None:
+        as_function(status, "progress", "status")
+    return shown(items, str(label), count, status)
+
+
+__all__ = ["Batches", "batches", "progress"]
 
 
 def __dir__() -> list[str]:

@@ -55,6 +55,28 @@ def test_gradcheck_shows_how_many_columns_are_done(monkeypatch: Any, clock: list
     assert terminal.getvalue() == ""
 
 
+def test_a_loop_shows_its_progress_and_status(monkeypatch: Any, clock: list[float]) -> None:
+    clock[0] = 5.0
+    terminal = written(monkeypatch, Terminal())
+    seen: list[int] = []
+    for k in iv.data.progress(range(4), "epochs", status=lambda seen=seen: f"loss {len(seen)}"):
+        seen += [k]
+    assert seen == [0, 1, 2, 3]
+    assert "epochs [############............] 2/4  loss 1" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
+    assert list(iv.data.progress((k for k in range(2)), total=2)) == [0, 1]
+    assert "progress [############............] 1/2" in terminal.getvalue()
+    for items, options, argument in (
+        (3, {}, "items"),
+        ((k for k in range(2)), {}, "total"),
+        ([1], {"total": -1}, "total"),
+        ([1], {"status": "loss"}, "status"),
+    ):
+        with pytest.raises((iv.errors.ArgumentError, iv.errors.ArgumentTypeError)) as caught:
+            iv.data.progress(items, **options)
+        assert caught.value.argument == argument
+
+
 def test_compilation_counts_kernels(monkeypatch: Any, clock: list[float]) -> None:
     clock[0] = 0.4
     monkeypatch.setattr(object_code, "_COMPILED", progress.Pieces("compiling kernels"))

@@ -689,6 +689,10 @@ OTHERS: dict[str, Callable[[], tuple[Callable[..., Any], Given]]] = {
     "vmap of a function": lambda: (iv.vmap(squares), Given(matrix())),
     "a checkpointed function": lambda: (iv.checkpoint(cubes), Given(vector())),
     "pull": lambda: (iv.vjp(squares, vector())[1], Given(vector())),
+    "data.progress": lambda: (
+        iv.data.progress,
+        Given([1, 2], "steps", total=2, status=lambda: "loss"),
+    ),
     "explain.count": lambda: (iv.explain.count, Given()),
     "explain.report": lambda: (iv.explain.report, Given(cubes)),
     "a report of a function": lambda: (iv.explain.report(cubes), Given(vector())),

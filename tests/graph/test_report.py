@@ -106,7 +106,7 @@ def test_steps_of_a_loop_that_nobody_reads(checkpoint: bool) -> None:
     assert found.done.products == 4
     assert found.avoided["not needed"].products == 8
     assert found.avoided["not needed"].multiply_adds == 8 * 2 * 4 * 4
-    assert "8 steps of scan" in str(found)
+    assert "8 steps of scan" in found.text(steps=True)
 
 
 def test_what_is_computed_once() -> None:
@@ -226,6 +226,10 @@ avoided                1              24            24           232
   dead                 0               0            16            72
   algebra              0               0             8            64
 
+lines                share  products   multiply-adds       entries         bytes
+  test_report.py:000  100%         2              48             8           176  \
+return iv.sin(x @ w).sum()  avoided 1 product, 24 multiply-adds, 24 entries, 232 bytes
+
 steps
   %3 = matmul(%0, %1): float64[2, 4]; 1 product, 24 multiply-adds, 64 bytes
   %4 = cos(%3): float64[2, 4]; 8 entries, 64 bytes
@@ -250,16 +254,45 @@ def test_the_text_of_a_report() -> None:
         return iv.sin(x @ w).sum()
 
     found = report(iv.grad(f))(iv.ones((2, 3)), iv.ones((3, 4)))
-    assert re.sub(r"  # \w+\.py:\d+", "", str(found)) == TEXT
+    text = re.sub(r"  # \w+\.py:\d+", "", found.text(steps=True))
+    assert re.sub(r"_report\.py:\d+", "_report.py:000", text) == TEXT
+    assert str(found) == found.text() == found.text(steps=True).partition("\n\nsteps")[0]
     # Forward and backward, a step has the line of the call that it computes or differentiates.
     assert {s.line.text for s in found._found.steps if s.line} == {"return iv.sin(x @ w).sum()"}
     assert all(s.line for s in found._found.steps)
 
 
+def test_the_work_of_a_line_is_that_of_its_steps() -> None:
+    """Forward and backward, in the order of the source; shares are of all work, or of the time."""
+
+    def f(x, w):
+        y = iv.sin(x)
+        for _ in range(3):
+            y = y @ w
+        return (y * y).sum()
+
+    for time in (False, True):
+        found = report(iv.grad(f, (0, 1)), time=time)(iv.ones((5, 4)), iv.ones((4, 4)))
+        totals = found._found.by_line()
+        assert [t.line.text for t in totals if t.line] == [
+            "y = iv.sin(x)",
+            "y = y @ w",
+            "return (y * y).sum()",
+        ]
+        assert sum((t.cost for t in totals), Cost()) == found.done
+        assert sum((t.avoided for t in totals), Cost()) == sum(found.avoided.values(), Cost())
+        assert totals[1].cost.products == 9
+        np.testing.assert_allclose(sum(t.share for t in totals), 1.0)
+        assert all((t.seconds is None) == (not time) for t in totals if t.cost)
+        for text in (str(found), found.html()):
+            assert [text.index(t.address) for t in totals] == sorted(text.index(t.address) for t in totals)
+        assert str(found).count("%") == len(totals)
+
+
 def test_steps_are_timed_where_that_is_asked_for() -> None:
     timed, untimed = (report(mlp, time=t)(iv.ones((2, 7))) for t in (True, False))
-    assert str(timed).count(" us") == 1 + len(timed._found.steps)
-    assert " us" not in str(untimed)
+    assert timed.text(steps=True).count(" us") == 1 + len(timed._found.steps) + 1
+    assert " us" not in untimed.text(steps=True)
 
 
 def test_a_compiled_function_lists_its_program() -> None:
@@ -288,7 +321,7 @@ def test_what_runs_inside_of_a_step_is_listed() -> None:
         assert names == ["solve", "add", "tanh"]
         assert body.steps[0].done.multiply_adds == each
         assert found.done.multiply_adds == 3 * each
-        assert all(s.text in str(found) and s.text in found.html() for s in body.steps)
+        assert all(s.text in found.text(steps=True) and s.text in found.html() for s in body.steps)
     (program,) = found._found.program
     assert program.kind == "native"
     assert {"loops: 1", "routines: 2"} <= set(program.what.split(", "))

@@ -20,6 +20,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--grad", action="store_true", help="its gradient in the first argument: of the sum of all results"
     )
     parser.add_argument("--time", action="store_true", help="time each step")
+    parser.add_argument("--steps", action="store_true", help="list each step of the graph, too")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the page with the graph, too")
 
 
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     function, inputs = target_of(options)
     explained = grad(lambda *args: _total(function(*args))) if options.grad else function
     account = report(explained, time=options.time)(*inputs)
-    print(account)
+    print(account.text(steps=options.steps))
     if options.html is not None:
         print(f"\nPage: {account.save(options.html)}")
     return 0

@@ -108,6 +108,30 @@ class ProgramStep:
     depth: int = 0
 
 
+@dataclass(slots=True)
+class LineTotal:
+    """Work of a line of the user's source, forward and backward; of line None, work that no line asked for.
+
+    share : of the time of all lines, if steps were timed; else of their multiply-adds and entries.
+    """
+
+    line: Line | None
+    cost: Cost = field(default_factory=Cost)
+    avoided: Cost = field(default_factory=Cost)
+    seconds: float | None = None
+    share: float = 0.0
+
+    @property
+    def weight(self) -> float:
+        """Amount that the share is of."""
+        return self.cost.multiply_adds + self.cost.entries if self.seconds is None else self.seconds
+
+    @property
+    def address(self) -> str:
+        """That of the line."""
+        return self.line.address if self.line else "elsewhere"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
     """Account of one call of a function: the data of a report.
@@ -140,16 +164,20 @@ class Found:
             costs[piece.reason] = costs.get(piece.reason, Cost()) + piece.cost
         return {reason: costs[reason] for reason in (*REASONS, *costs) if reason in costs}
 
-    def by_line(self) -> dict[Line | None, tuple[Cost, Cost]]:
-        """Work done and work avoided by line of the user's source, in the order in which they run.
-
-        None stands for what no line of the user's asked for.
-        """
-        totals: dict[Line | None, tuple[Cost, Cost]] = {}
-        for line, *costs in (
-            *((s.line, s.done, Cost()) for s in self.steps),
-            *((p.line, Cost(), p.cost) for p in self.pieces),
+    def by_line(self) -> list[LineTotal]:
+        """Totals by line of the user's source, in its order; lines without work are left out."""
+        totals: dict[Line | None, LineTotal] = {}
+        for line, cost, avoided, seconds in (
+            *((s.line, s.done, Cost(), s.seconds) for s in self.steps),
+            *((p.line, Cost(), p.cost, None) for p in self.pieces),
         ):
-            before = totals.get(line, (Cost(), Cost()))
-            totals[line] = before[0] + costs[0], before[1] + costs[1]
-        return totals
+            total = totals.setdefault(line, LineTotal(line))
+            total.cost += cost
+            total.avoided += avoided
+            if seconds is not None:
+                total.seconds = (total.seconds or 0.0) + seconds
+        lines = [t for t in totals.values() if t.cost or t.avoided]
+        weight = sum(t.weight for t in lines)
+        for total in lines:
+            total.share = total.weight / weight if weight else 0.0
+        return sorted(lines, key=lambda t: (0, t.line.file, t.line.number) if t.line else (1, "", 0))

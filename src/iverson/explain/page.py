@@ -69,6 +69,7 @@ def as_page(account: Found) -> str:
         f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>",
         f"<p>{len(account.steps)} steps, {brief(account.done)}.{took}</p>",
         _sums(account),
+        _lines(account),
         "<h2>Graph</h2>",
         _LEGEND,
         '<input type="checkbox" id="plain"/><label for="plain"> hide what was avoided</label>',
@@ -101,6 +102,22 @@ def _sums(account: Found) -> str:
         cells += f'<td class="why">{escape(why)}</td>'
         lines.append(f'<tr class="{kind}">{cells}</tr>')
     return _table(("", *_COLUMNS, "share", "why"), lines)
+
+
+def _lines(account: Found) -> str:
+    """HTML table of the work by line of the user's source."""
+    totals = account.by_line()
+    timed = any(total.seconds is not None for total in totals)
+    rows = []
+    for total in totals:
+        took = f'<td class="n">{(total.seconds or 0.0) * 1e6:,.1f}</td>' if timed else ""
+        width = f"width:{100 * total.share:.0f}px"
+        share = f'<td class="why"><span class="bar" style="{width}"></span> {total.share:.0%}</td>'
+        avoided = escape(brief(total.avoided)) if total.avoided else ""
+        source = _source(total.line) if total.line else "<td>elsewhere</td>"
+        rows.append(f"<tr>{source}{share}{took}{_numbers(total.cost)}<td>{avoided}</td></tr>")
+    heads = ("source", "share", *(("us",) if timed else ()), *_COLUMNS, "avoided")
+    return "<h2>Lines</h2>\n" + _table(heads, rows) if any(total.line for total in totals) else ""
 
 
 _COLUMNS = ("products", "multiply-adds", "entries", "bytes")

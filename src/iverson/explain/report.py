@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class Report:
     """Work that a function did on some arguments, and work that it avoided: the result of `report`.
 
-    ``str(report)`` is the account as text; notebooks show it as the page of `html`.
+    ``str(report)`` is the account as text, by line of the user's source; notebooks show it as the page of
+    `html`.
 
     Attributes
     ----------
@@ -42,6 +43,20 @@ class Report:
 
     def __str__(self) -> str:
         return as_text(self._found)
+
+    def text(self, *, steps: bool = False) -> str:
+        """The account as text: totals, and the work of each line of the user's source.
+
+        Parameters
+        ----------
+        steps : whether the steps of the graph and the pieces of avoided work follow, one a line.
+
+        >>> import iverson as iv
+        >>> report = iv.explain.report(lambda x: iv.sin(x).sum())(iv.ones(4))
+        >>> "%1 = sin(%0)" in report.text(steps=True)
+        True
+        """
+        return as_text(self._found, steps=steps)
 
     def html(self) -> str:
         """The account as one HTML page, with the graph drawn; it needs no other file and no network."""

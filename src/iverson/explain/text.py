@@ -11,8 +11,11 @@ from iverson.explain.model import Found, Piece, Step
 _HEAD = f"{'products':>10}{'multiply-adds':>16}{'entries':>14}{'bytes':>14}"
 
 
-def as_text(account: Found) -> str:
-    """Text of a report: the sums, the steps that were carried out, and the work that was avoided."""
+def as_text(account: Found, *, steps: bool = False) -> str:
+    """Text of a report: the sums, and the work by line of the user's source.
+
+    steps : whether each step and each piece of avoided work follows. They do where no line is known.
+    """
     took = "" if account.seconds is None else f", a call takes {account.seconds * 1e6:,.0f} us"
     lines = [f"{account.name}: {_counted(len(account.steps), 'step')}{took}", f"{'':<14}{_HEAD}"]
     lines.append(f"{'done':<14}{_numbers(account.done)}")
@@ -21,12 +24,14 @@ def as_text(account: Found) -> str:
     avoided = account.avoided()
     lines.append(f"{'avoided':<14}{_numbers(sum(avoided.values(), Cost()))}")
     lines += [f"  {reason:<12}{_numbers(cost)}" for reason, cost in avoided.items()]
-    lines += _lines(account)
-    lines += ["", "steps"]
-    lines += _steps(account.steps)
-    if pieces := _pieces(account.pieces):
-        lines += ["", "avoided"]
-        lines += [f"  {line}" for line in pieces]
+    by_line = _lines(account)
+    lines += by_line
+    if steps or not by_line:
+        lines += ["", "steps"]
+        lines += _steps(account.steps)
+        if pieces := _pieces(account.pieces):
+            lines += ["", "avoided"]
+            lines += [f"  {line}" for line in pieces]
     if account.program:
         top_steps = [s for s in account.program if not s.depth]
         has_programs = top_steps[0].kind == "program"
@@ -36,16 +41,18 @@ def as_text(account: Found) -> str:
 
 
 def _lines(account: Found) -> list[str]:
-    """Table of the work by line of the user's source; empty if no line is known or all work is of one."""
+    """Table of the work by line of the user's source; empty if no line is known."""
     totals = account.by_line()
-    if len(totals) < 2:
+    if not any(total.line for total in totals):
         return []
-    names = [line.address if line else "elsewhere" for line in totals]
-    width = max(map(len, names))
-    rows = ["", f"{'lines':<{width + 2}}{_HEAD}"]
-    for name, (line, costs) in zip(names, totals.items(), strict=True):
-        saved = f"  avoided {brief(costs[1])}" if costs[1] else ""
-        rows.append(f"  {name:<{width}}{_numbers(costs[0])}{saved}{f'  {line.text.strip()}' if line else ''}")
+    width = max(len(total.address) for total in totals)
+    timed = any(total.seconds is not None for total in totals)
+    rows = ["", f"{'lines':<{width + 2}}{'share':>6}{'us' if timed else '':>{9 * timed}}{_HEAD}"]
+    for total in totals:
+        took = f"{(total.seconds or 0.0) * 1e6:>9,.1f}" if timed else ""
+        numbers = f"{total.share:>6.0%}{took}{_numbers(total.cost)}"
+        saved = f"  avoided {brief(total.avoided)}" if total.avoided else ""
+        rows.append(f"  {total.address:<{width}}{numbers}  {total.line.text if total.line else ''}{saved}")
     return rows
 
 

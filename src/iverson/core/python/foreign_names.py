@@ -531,6 +531,16 @@ def remedy(name: str, spaces: Sequence[str] = ()) -> str:
     return f"; here it is {replacement}" if replacement else ""
 
 
+def renames() -> dict[str, str]:
+    """Names of other libraries, in the order of the alphabet, with what each is here; for the documentation.
+
+    >>> renames()["cat"], renames()["arcsin"]
+    ('iverson.concat', 'iverson.asin')
+    """
+    functions = {name: f"iverson.{here}" for name, here in NAMES.items()}
+    return dict(sorted((_ELSEWHERE | functions).items()))
+
+
 def _by_rule(name: str, spaces: Sequence[str]) -> str:
     """A function that a name of a kind stands for: one in capitals, one that ends with an underscore, one of
     another namespace; or nothing."""

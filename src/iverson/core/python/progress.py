@@ -6,7 +6,7 @@ Nothing is written in the first second, nor where standard error is not a termin
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -30,8 +30,13 @@ def _write(text: str) -> None:
     sys.stderr.flush()
 
 
-def shown(items: Iterable[Item], label: str, total: int) -> Iterator[Item]:
-    """Iterate over ``items``, with a progress bar on the terminal; ``total`` is their number."""
+def shown(
+    items: Iterable[Item], label: str, total: int, status: Callable[[], str] | None = None
+) -> Iterator[Item]:
+    """Iterate over ``items``, with a progress bar on the terminal; ``total`` is their number.
+
+    status : a function whose result follows the bar.
+    """
     if not on_terminal():
         yield from items
         return
@@ -41,7 +46,9 @@ def shown(items: Iterable[Item], label: str, total: int) -> Iterator[Item]:
         for count, item in enumerate(items, 1):
             if monotonic() >= due:
                 bar = "#" * (WIDTH * count // max(total, 1))
-                _write(f"{_ERASE}{label} [{bar:.<{WIDTH}}] {count}/{total}")
+                _write(
+                    f"{_ERASE}{label} [{bar:.<{WIDTH}}] {count}/{total}{f'  {status()}' if status else ''}"
+                )
                 due, has_bar = monotonic() + INTERVAL, True
             yield item
     finally:
