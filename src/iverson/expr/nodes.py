@@ -61,20 +61,16 @@ class _Interning(type):
 
     def __call__(cls, *args: Any) -> Any:
         defaults = _defaults(cls)
-        if defaults is None:
-            return cls._new(args)
-        key = (cls, *map(_key_of, args), *defaults[len(args) :])
-        node = _interned.get(key)
+        key = None if defaults is None else (cls, *map(_key_of, args), *defaults[len(args) :])
+        node = None if key is None else _interned.get(key)
         if node is not None:
             return node
-        node = cls._new(args)
-        with _lock:
-            return _interned.setdefault(key, node)
-
-    def _new(cls, args: tuple[Any, ...]) -> Any:
         node = super().__call__(*args)
         object.__setattr__(node, "form", None)
-        return node
+        if key is None:
+            return node
+        with _lock:
+            return _interned.setdefault(key, node)
 
 
 @cache

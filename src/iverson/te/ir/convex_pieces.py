@@ -45,9 +45,9 @@ def disjoint(conditions: Sequence[Expr]) -> list[Piece] | None:
     [(i < 3,), (i > 3,)]
     """
     parts = [part for condition in conditions for part in conjuncts(condition)]
-    chosen = [p for p in parts if constraints_of(p) is None and _has_choices(p)]
-    if chosen:
-        return _of_choices(parts, chosen)
+    choices = [p for p in parts if constraints_of(p) is None and _has_choices(p)]
+    if choices:
+        return _of_choices(parts, choices)
     pieces: list[Piece] = [()]
     single: list[Expr] = []
     for part in parts:

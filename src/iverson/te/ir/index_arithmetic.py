@@ -322,8 +322,8 @@ def _constraint(e: Expr) -> Constraint | None:
     """
     if isinstance(e.form, Constraint):
         return e.form
-    found = _constraint_of_node(e)
-    return None if found is None else keep_form(e, found)
+    constraint = _constraint_of_node(e)
+    return None if constraint is None else keep_form(e, constraint)
 
 
 def _constraint_of_node(e: Expr) -> Constraint | None:

@@ -144,8 +144,8 @@ def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
 
 def _has_no_point(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool:
     """True if no point of the box satisfies constraints: by bounds where these decide, else by isl."""
-    found = _by_bounds(axes, constraints)
-    return _is_empty_text(set_text(axes, constraints)) if found is None else found
+    verdict = _by_bounds(axes, constraints)
+    return _is_empty_text(set_text(axes, constraints)) if verdict is None else verdict
 
 
 @lru_cache(maxsize=4096)
@@ -186,19 +186,19 @@ def _by_bounds(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool |
         if equality:
             rows.append((-form.const, tuple((a, -k) for a, k in form.terms)))
     for _ in range(ROUNDS):
-        moved = False
+        before = (*low.values(), *high.values())
         for const, terms in rows:
             largest = const + sum(k * (high[a] if k > 0 else low[a]) for a, k in terms)
             if largest < 0:
                 return True
             for a, k in terms:  # k a >= -(largest - k * end of a)
                 if k > 0 and (bound := -((largest - k * high[a]) // k)) > low[a]:
-                    low[a], moved = bound, True
+                    low[a] = bound
                 elif k < 0 and (bound := (largest - k * low[a]) // -k) < high[a]:
-                    high[a], moved = bound, True
+                    high[a] = bound
         if any(low[a] > high[a] for a in low):
             return True
-        if not moved:
+        if before == (*low.values(), *high.values()):
             break
     for at in (low, high):
         if all(const + sum(k * at[a] for a, k in terms) >= 0 for const, terms in rows):
