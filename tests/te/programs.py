@@ -9,8 +9,8 @@ and of complex numbers, by the library's combines and others.
 
 Compiled code gives the interpreter's numbers, and an error where that has one; every array lies against a
 page that may not be touched. The interpreter gives what definitions mean, entry by entry (`pointwise`). Code
-for all sizes gives what the interpreter gives at these. Points visited are the terms that are not 0. Gradients
-are the adjoints of tangents, and products with Hessians are symmetric.
+for all sizes gives what the interpreter gives at these. Points visited are the terms that are not 0.
+Gradients are the adjoints of tangents, and products with Hessians are symmetric.
 `python -m tests.te.programs FIRST LAST` goes through a range of seeds.
 """
 
