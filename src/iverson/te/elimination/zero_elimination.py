@@ -152,7 +152,8 @@ def _only_choice(s: Statement) -> tuple[Expr, ...]:
 def _kept(statements: list[Statement]) -> list[Statement]:
     """The statements that have points; if none has, the first, since a statement has to define the tensor."""
     nonempty = [s for s in statements if s.walk != () and not _adds_zeros(s)]
-    return nonempty or [replace(statements[0], walk=(), reason=NOWHERE)]
+    first = statements[0]
+    return nonempty or [first if first.walk == () else replace(first, walk=(), reason=NOWHERE)]
 
 
 def _adds_zeros(s: Statement) -> bool:
