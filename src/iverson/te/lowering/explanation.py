@@ -156,7 +156,8 @@ def counts(statement: Statement) -> Count:
         return Count(None, None)
     total = domain_size(statement.domain)
     if statement.walk is not None:
-        walk = over_steps(statement.walk, step_axes(statement.tensor))
-        return Count(walk_size(walk, owned(statement, statement.strategy)), total)
+        steps = step_axes(statement.tensor)  # which are taken anyway, also those that guards leave out
+        outputs = (*owned(statement, statement.strategy), *steps)
+        return Count(walk_size(over_steps(statement.walk, steps), outputs), total)
     box = [n for v in statement.domain.axes if isinstance(n := extent(v), int)]
     return Count(prod(box) if len(box) == len(statement.domain.axes) else None, total)
