@@ -45,7 +45,7 @@ COVERED: dict[str, str] = {
     # --- of pure functions ---
     "all arguments, numbers, names and dtypes of which equal ones give the same": """
         array_api.linear_algebra.einsum._greedy array_api.linear_algebra.einsum.parse
-        array_api.numpy_functions._ours codegen.emit.ufunc_calls.address
+        array_api.numpy_functions._ours codegen.emit.ufunc_calls.address expr.build._limits
         core.python.caller._own_files core.trace_guards._is_of_users kernels.compiled_elementwise._adam
         kernels.compiled_elementwise._function
         kernels.compiled_elementwise._outer kernels.compiled_elementwise._recurrence
@@ -57,6 +57,7 @@ COVERED: dict[str, str] = {
         kernels.sparse.entry_loops.spmm layouts.counting_sorts.numbered
         ops.moves.shape_ops._inverse ops.moves.shape_ops._transposed te.ops.preferred_rules._pullback
         te.ops.preferred_rules._pushforward
+        te.ir.index_arithmetic.condition_of te.ir.integer_sets._is_empty_text
         te.ir.integer_sets._loops_of_text te.ir.integer_sets._parameters te.ir.integer_sets._projected
         transforms.jacobians.dependence._KNOWN transforms.series.apolar.algebra_of""",
     "the code itself, equal where its instructions and names are": """

@@ -16,6 +16,8 @@ from iverson import te
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select
 from iverson.te.ir.expressions import Fold, Read, Reduce, Tensor, Var, variables
 from iverson.te.ir.nodes import Compute, Statement, loops_of
+from iverson.te.ir.verify import check
+from iverson.te.lowering.explanation import counts
 
 Point = dict[Var, int]
 Value = Callable[[Point], Any]
@@ -51,7 +53,7 @@ class Pointwise:
         members = loops[0].members if loops else (tensor,)
         for t in members:
             shape = tuple(int(self.value(n)({})) for n in t.shape)
-            self.known[t] = np.full(shape, TOTALS[t.statements[0].combine][0], t.dtype)
+            self.known[t] = np.full(shape, TOTALS[self.statements(t)[0].combine][0], t.dtype)
         self.steps(members, 0, {})
 
     def steps(self, members: Sequence[Compute], depth: int, fixed: Point) -> None:
@@ -60,22 +62,29 @@ class Pointwise:
             tensors = tuple(group)
             if not loop:
                 for t in tensors:
-                    self.run(t.statements, fixed)
+                    self.run(self.statements(t), fixed)
                 continue
             steps = self.range(loop[0].axis, {})
             for step in reversed(steps) if loop[0].reverse else steps:
                 self.steps(tensors, depth + 1, {**fixed, loop[0].axis: step})
 
+    def statements(self, t: Compute) -> tuple[Statement, ...]:
+        return t.statements
+
     def run(self, statements: tuple[Statement, ...], fixed: Point) -> None:
         for s in statements:
             body, write = self.value(s.body), [self.value(i) for i in s.write]
             take_in = TOTALS[s.combine][1]
-            assert s.out is not None
-            out = self.known[s.out]
+            out = self.known[s.tensor]
             for p in self.points(s, fixed):
                 at = tuple(i(p) for i in write)
                 inside(at, out.shape)
-                out[at] = take_in(out[at], body(p))
+                term = body(p)
+                self.count(s, term)
+                out[at] = take_in(out[at], term)
+
+    def count(self, s: Statement, term: Any) -> None:
+        """Called with each term that a statement adds."""
 
     def points(self, s: Statement, fixed: Point) -> Iterator[Point]:
         conditions = [self.value(c) for c in s.domain.where]
@@ -192,6 +201,32 @@ class Pointwise:
             return found[at]
 
         return entry
+
+
+class Terms(Pointwise):
+    """Terms that are not 0 of each statement of floats of an eliminated program, and the points it visits.
+
+    Values, which are held elsewhere, say that no other terms are left out.
+    """
+
+    def __init__(self, program: te.Program, inputs: dict[str, Any]) -> None:
+        super().__init__(inputs, {})
+        check(program)
+        self.by_tensor: dict[Tensor, list[Statement]] = {}
+        for s in program.statements:
+            self.by_tensor.setdefault(s.tensor, []).append(s)
+        self._nonzero = dict.fromkeys(map(id, program.statements), 0)
+        for t in self.by_tensor:
+            self.of(t)
+        floats = [s for s in program.statements if s.tensor.dtype.kind == "f"]
+        self.visited = [counts(s).visited for s in floats]
+        self.nonzero = [self._nonzero[id(s)] for s in floats]
+
+    def statements(self, t: Compute) -> tuple[Statement, ...]:
+        return tuple(self.by_tensor[t])
+
+    def count(self, s: Statement, term: Any) -> None:
+        self._nonzero[id(s)] += bool(term != 0)
 
 
 def inside(at: tuple[int, ...], shape: tuple[int, ...]) -> None:

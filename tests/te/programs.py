@@ -9,8 +9,8 @@ and of complex numbers, by the library's combines and others.
 
 Compiled code gives the interpreter's numbers, and an error where that has one; every array lies against a
 page that may not be touched. The interpreter gives what definitions mean, entry by entry (`pointwise`). Code
-for all sizes gives what the interpreter gives at these. Gradients are the adjoints of tangents, and products
-with Hessians are symmetric.
+for all sizes gives what the interpreter gives at these. Points visited are the terms that are not 0.
+Gradients are the adjoints of tangents, and products with Hessians are symmetric.
 `python -m tests.te.programs FIRST LAST` goes through a range of seeds.
 """
 
@@ -33,17 +33,19 @@ from iverson.codegen.launches import compiled_program
 from iverson.codegen.runtime import workspaces
 from iverson.core.dtypes import is_inexact
 from iverson.core.errors import IndexingError
-from iverson.expr.nodes import Expr
+from iverson.expr.nodes import Apply, Expr, Select, is_number, postorder
 from iverson.te.elimination.nest_translation import compiles
-from iverson.te.ir.expressions import Tensor, Var
+from iverson.te.ir.expressions import Fold, Read, Tensor, Var
 from iverson.te.ir.half_rounding import in_single
+from iverson.te.ir.index_arithmetic import depends_on_data
 from iverson.te.ir.interpret import run
+from iverson.te.ir.ragged_axes import is_ragged
 from iverson.te.ir.verify import check
 from iverson.te.lowering import lowered_program
 from iverson.te.lowering.statement_lowering import lower
 from tests.codegen.fenced import fenced
 
-from .pointwise import Pointwise
+from .pointwise import Pointwise, Terms
 
 F = te.F
 #: What programs compute in, and how far compiled code may be from the interpreter: a few roundings.
@@ -52,6 +54,9 @@ DTYPES = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-3, "float16": 3e-2,
 EXACT = ("float64", "complex128")
 ROWS = 7  # where ragged rows start, and how many there are at most
 SECOND = 4  # second derivatives are those of one program in so many
+#: Functions that choose one of their arguments.
+CHOICES = ("minimum", "maximum", "abs")
+FAR = 4  # inputs have an infinite entry in one program of so many
 DATA = 8  # how often an index read from data is wrong: once in so many
 
 
@@ -371,6 +376,10 @@ def hold(seed: int) -> str:
         "at": rng.integers(-1, 6, 4),
     }
     feed = [feeds[p.name] if p.name in feeds else drawn(rng, p) for p in bound.inputs]
+    if seed % FAR == 1:  # beside a structural zero it does not matter, elsewhere it does
+        for p, a in zip(bound.inputs, feed, strict=True):
+            if p in inputs and a.size:
+                a.reshape(-1)[rng.integers(a.size)] = np.inf
     eliminated = te.eliminate(program)
     check(eliminated)
     try:
@@ -399,11 +408,45 @@ def hold(seed: int) -> str:
         with np.errstate(all="ignore"):  # what overflows does so in all three
             own_value = Pointwise(given, values).of(output)
         np.testing.assert_allclose(own_value, expected[0], rtol=near, atol=near)
+        if made.dtype == "float64" and differentiable and not made.symbolic:
+            _exact([output], given)
+            if seed % SECOND == 0:
+                _exact(gradients, given)
     if differentiable and made.dtype in EXACT:
         _adjoints(seed, rng, output, inputs, given, expected[1:], values)
         if seed % SECOND == 0:
             _second(rng, inputs, list(gradients), given, values)
     return "symbolic" if sizes else "held"
+
+
+def _exact(tensors: Sequence[Tensor], given: dict[str, Any]) -> None:
+    """Points visited are the terms that are not 0, with inputs for which only structural zeros are.
+
+    That is a law of sums and entries, where no condition, choice or bound is data, and where elimination
+    resolved all choices of indices (`iverson.te.ir.convex_pieces.MAX_PIECES`).
+    """
+    program = te.eliminate(te.program_of(tensors))
+    for s in program.statements:
+        nodes = postorder(s.roots)
+        choices = [n for n in nodes if isinstance(n, Select)]
+        places = [
+            i for n in nodes if isinstance(n, Read) and isinstance(n.tensor, te.Compute) for i in n.indices
+        ]
+        if (
+            is_ragged(s)
+            or s.combine not in ("sum", "assign")
+            or depends_on_data((*s.write, *s.domain.where, *(n.condition for n in choices)))
+            or any(is_number(side, 0) for n in choices for side in (n.then, n.other))
+            or any(n.name in CHOICES for n in postorder(places) if isinstance(n, Apply))
+            or any(isinstance(n, Select) for n in postorder(places))
+            or any(isinstance(n, Fold) for n in nodes)
+        ):
+            return
+    rng = np.random.default_rng(0)
+    feed = {p.name: rng.uniform(0.25, 0.75, p.shape) for p in program.inputs if p.dtype.kind == "f"}
+    feed |= {p.name: given[p.name] for p in program.inputs if p.dtype.kind == "i"}
+    terms = Terms(program, feed)
+    assert terms.visited == terms.nonzero, "points are visited whose terms are 0"
 
 
 def _adjoints(

@@ -15,6 +15,7 @@ from iverson.expr.print import text
 from iverson.te.ir.convex_pieces import disjoint, index_cases
 from iverson.te.ir.expressions import Placeholder, Var
 from iverson.te.ir.index_arithmetic import affine_of, bounds_under, constraints_of, expr_of, interval
+from iverson.te.ir.integer_sets import is_empty
 from iverson.te.ir.interpret import scalar
 from iverson.te.ir.nodes import Compute, Domain, Statement
 from iverson.te.language.injectivity import is_injective
@@ -43,6 +44,21 @@ def expressions(choices: bool = False) -> st.SearchStrategy[Expr]:
         return grown
 
     return st.recursive(leaves, grow, max_leaves=7)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(expressions(), st.sampled_from(["less", "equal", "greater_equal"]), expressions()),
+        max_size=4,
+    )
+)
+def test_domains_are_empty_where_no_point_satisfies_all_conditions(
+    parts: list[tuple[Expr, str, Expr]],
+) -> None:
+    conditions = [apply(name, a, b) for a, name, b in parts]
+    expected = not any(all(scalar(c, p) for c in conditions) for p in POINTS)
+    assert is_empty(AXES, conditions) in (expected, None)
 
 
 @settings(deadline=None)

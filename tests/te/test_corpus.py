@@ -21,7 +21,7 @@ from iverson.te.lowering.program_work import Work, work
 from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import EXHAUSTIVE, by_turns, some, turn
 
-from . import corpus_recurrences, corpus_scenes  # noqa: F401  (they enter their kernels)
+from . import corpus_papers, corpus_recurrences, corpus_scenes  # noqa: F401  (they enter their kernels)
 from .corpus import KERNELS, sampled
 
 #: A gradient of all inputs visits at most so many points for each of the forward, and moves so many bytes.

@@ -136,3 +136,16 @@ def test_an_op_is_explained_at_a_call_and_the_gradients_that_its_arguments_ask_f
     for of in ((np.sin, x), (np.sin,), (tensor, 3)):
         with pytest.raises(ArgumentTypeError, match=r"'result'.* a function that te.op made"):
             te.explain(*of)
+
+
+def test_points_of_boxes_are_said_beside_those_of_the_program() -> None:
+    """A box is run where nearly all of it counts: of a statement, and of the pieces of one together."""
+    A, k = te.placeholder((30, 30), name="A"), te.reduce_axis(30, "k")
+    band = said(te.compute((30,), lambda i: te.sum(te.bracket(k <= i + 25) * A[i, k], k)))
+    assert "points    890 visited, 890 nonzero terms; run as a box of 900, whose loops are faster" in band
+    assert "program   890 points visited by statements, 900 by kernels" in band
+    pieces = said(te.compute((30,), lambda i: te.sum(te.bracket(k != i) * A[i, k], k)))
+    assert "program   870 points visited by statements, 900 by kernels" in pieces
+    exact = said(te.compute((30, 30), lambda i, j: te.bracket(j <= i) * A[i, j]))
+    assert "points    465 visited, 465 nonzero terms" in exact
+    assert "program   465 points visited by statements, 465 by kernels" in exact

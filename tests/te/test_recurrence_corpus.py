@@ -1,4 +1,4 @@
-"""Kernels of `corpus_recurrences` and `corpus_scenes`: values and gradients against PyTorch."""
+"""Kernels of the corpora of papers, recurrences and scenes: values and gradients against PyTorch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from iverson import te
 from tests.conformance.product import by_turns
 
-from . import corpus_scenes  # noqa: F401  (enters its kernels)
+from . import corpus_papers, corpus_scenes  # noqa: F401  (they enter their kernels)
 from .corpus import KERNELS
 from .corpus_recurrences import ORACLES
 from .test_corpus import Case
@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 
 def test_each_has_an_oracle() -> None:
-    assert len(ORACLES) >= 30
+    assert len(ORACLES) >= 40
     assert ORACLES.keys() <= KERNELS.keys()
 
 

@@ -8,7 +8,6 @@ inputs no term cancels another, so that a term is 0 only where it is a structura
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -19,30 +18,17 @@ from hypothesis import strategies as st
 from iverson import te
 from iverson.te.ir.expressions import Tensor, Var
 from iverson.te.ir.interpret import run
-from iverson.te.ir.nodes import recurrence_of
 from iverson.te.ir.supports import EVERYWHERE, NOWHERE, nonzero, support
 from iverson.te.ir.verify import check
 from iverson.te.lowering.explanation import counts
 from iverson.te.lowering.statement_lowering import lower
 from tests.conformance.product import EXHAUSTIVE
 
-from .pointwise import Pointwise
+from .pointwise import Terms
 
 F = te.F
 Feed = dict[str, Any]
 N = 100
-
-
-class Terms(Pointwise):
-    """Values of tensors, and how many terms were not 0 on the way."""
-
-    nonzero = 0
-
-    def run(self, statements: Any, fixed: Any) -> None:
-        super().run(statements, fixed)
-        for s in statements:
-            body = self.value(s.body)
-            self.nonzero += sum(bool(body(p) != 0) for p in self.points(s, fixed))
 
 
 def visited(tensors: list[Tensor]) -> int:
@@ -55,21 +41,7 @@ def visited(tensors: list[Tensor]) -> int:
 
 def nonzero_terms(tensors: list[Tensor], feed: Feed) -> int:
     """Of an eliminated program; values, which are held elsewhere, say that no other terms are left out."""
-    terms = Terms(feed, {})
-    statements = te.eliminate(te.program_of(tensors)).statements
-    for recurrence, group in groupby(statements, key=lambda s: recurrence_of(s.tensor)):
-        members = tuple(group)
-        for s in members:
-            terms.known.setdefault(s.tensor, np.zeros(s.tensor.shape))
-        if recurrence is None:
-            for s in members:
-                terms.run((s,), {})
-            continue
-        steps = terms.range(recurrence.axis, {})
-        for step in reversed(steps) if recurrence.reverse else steps:
-            for s in members:
-                terms.run((s,), {recurrence.axis: step})
-    return terms.nonzero
+    return sum(Terms(te.eliminate(te.program_of(tensors)), feed).nonzero)
 
 
 def values(tensors: list[Tensor], feed: Feed, compiled: bool) -> list[Any]:

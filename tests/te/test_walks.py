@@ -530,11 +530,14 @@ WALKS: dict[str, tuple[Compute, list[str]]] = {
     ),
     "steps, two choices": (
         _made((3, 4), lambda i, j: (i, te.maximum(j - 1, 0)), (3, 4), lambda i, j: (j >= i,), steps=True),
-        ["scatter: a step at a time: 9 of i 0:3, j 0:4 where 1, sum, loops"],
+        [
+            "gather: a step at a time: 8 of i 0:3, j -1:3 where 2, sum, loops",
+            "scatter: a step at a time: 1 of i 0:3, j 0:4 where 2, sum, loops",
+        ],
     ),
     "steps, no choice": (
         _made((3, 4), lambda i, j: (i, te.maximum(j - 1, 0)), (3, 4), lambda i, j: (j > 4,), steps=True),
-        ["scatter: a step at a time: 0 of i 0:3, j 0:4 where 1, sum, loops"],
+        [": no point satisfies the guards: 0 of i 0:3, j 0:4 where 1, sum, loops"],
     ),
 }
 

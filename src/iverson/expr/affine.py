@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from iverson.expr.nodes import Expr, postorder
 
+#: What an expression keeps: its affine form, or that of a comparison.
+Form = TypeVar("Form")
 #: Functions of affine forms that are affine, a product by a number among them.
 LINEAR = ("add", "subtract", "negative", "multiply")
 
@@ -78,11 +81,11 @@ def make(constant: int, terms: Mapping[Expr, int]) -> Affine:
 
 def known_form(e: Expr) -> Affine | None:
     """The form that `keep_form` stored for an expression, or None."""
-    form = getattr(e, "form", None)
+    form = e.form
     return form if isinstance(form, Affine) else None
 
 
-def keep_form(e: Expr, form: Affine) -> Affine:
+def keep_form(e: Expr, form: Form) -> Form:
     """Store ``form`` on the expression, where `known_form` finds it, and return it.
 
     The form must depend on the expression alone, not on values that names in it have somewhere.
@@ -103,8 +106,8 @@ def _order(atom: Expr) -> tuple[object, ...]:
     or values of the nodes without a serial number.
     """
     nodes = postorder([atom]) if atom.operands else [atom]
-    ages = tuple(n.serial for n in nodes if hasattr(n, "serial"))
-    unnumbered = (n for n in nodes if not hasattr(n, "serial"))  # the others' names are a user's
+    ages = tuple(n.serial for n in nodes if hasattr(type(n), "serial"))  # type: ignore[attr-defined]
+    unnumbered = (n for n in nodes if not hasattr(type(n), "serial"))  # the others' names are a user's
     names = ",".join(str(getattr(n, "name", getattr(n, "value", ""))) for n in unnumbered)
     return bool(atom.operands), ages, names
 

@@ -6,6 +6,7 @@ The nodes are in `nodes`, whose operators use this module.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,9 @@ def promote(operands: Sequence[Expr]) -> DType:
     Strong operands are promoted as in NumPy. A weak one changes the result only if its kind is higher (a weak
     float among integers).
     """
+    first = operands[0].dtype
+    if all(o.dtype == first for o in operands):
+        return first
     strong = [o.dtype for o in operands if not o.weak]
     weak = [o.dtype for o in operands if o.weak]
     if not strong:
@@ -81,11 +85,11 @@ def const(value: Any, dtype: DType) -> Expr:
         "c": lifted(complex),
     }
     if dtype.kind in "iu" and not _fits(value, dtype):
-        limits = np.iinfo(dtype)
+        least, greatest = _limits(dtype)
         raise ArgumentError(
             "te",
             got=f"the number {value} where values are of dtype {dtype}",
-            expected=f"an integer from {limits.min} to {limits.max}",
+            expected=f"an integer from {least} to {greatest}",
             remedy="convert the other operand with astype",
         )
     try:
@@ -95,7 +99,15 @@ def const(value: Any, dtype: DType) -> Expr:
 
 
 def _fits(value: float, dtype: DType) -> bool:
-    return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
+    least, greatest = _limits(dtype)
+    return bool(least <= value <= greatest)
+
+
+@cache
+def _limits(dtype: DType) -> tuple[int, int]:
+    """Least and greatest integer of ``dtype``."""
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
 
 
 def index(value: int) -> Expr:
@@ -187,11 +199,11 @@ def _tightened(operands: Sequence[Expr], dtype: DType) -> list[Expr]:
     ``clip(u8, -1, 9) -> clip(u8, 0, 9)``.
     """
     x, low, high = operands
-    limits = np.iinfo(dtype)
-    if isinstance(low, Const) and low.value < limits.min:
-        low = as_expr(int(limits.min))
-    if isinstance(high, Const) and high.value > limits.max:
-        high = as_expr(int(limits.max))
+    least, greatest = _limits(dtype)
+    if isinstance(low, Const) and low.value < least:
+        low = as_expr(least)
+    if isinstance(high, Const) and high.value > greatest:
+        high = as_expr(greatest)
     return [x, low, high]
 
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
@@ -61,13 +61,14 @@ class _Interning(type):
 
     def __call__(cls, *args: Any) -> Any:
         defaults = _defaults(cls)
-        if defaults is None:
-            return super().__call__(*args)
-        key = (cls, *map(_key_of, args), *defaults[len(args) :])
-        node = _interned.get(key)
+        key = None if defaults is None else (cls, *map(_key_of, args), *defaults[len(args) :])
+        node = None if key is None else _interned.get(key)
         if node is not None:
             return node
         node = super().__call__(*args)
+        object.__setattr__(node, "form", None)
+        if key is None:
+            return node
         with _lock:
             return _interned.setdefault(key, node)
 
@@ -331,10 +332,6 @@ class Apply(Expr):
     dtype: DType
     weak: bool = False
 
-    @property
-    def operands(self) -> tuple[Expr, ...]:
-        return self.args
-
     def _of(self, *operands: Expr) -> Expr:
         return Apply(self.name, operands, self.dtype, self.weak)
 
@@ -345,6 +342,9 @@ class Apply(Expr):
         if isinstance(a, Const) != isinstance(b, Const) and any(x.at_points for x in postorder(self.args)):
             return Expr.__bool__(self)  # i == 0, or i in (0, 1)
         return (a is b) == (self.name == "equal")
+
+
+Apply.operands = Apply.__dict__["args"]  # type: ignore[method-assign]  # the slot itself
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -398,7 +398,7 @@ class Cast(Expr):
 
 def same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
     """True if two sequences hold the same expressions."""
-    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all(map(is_, a, b))
 
 
 def _is_scalar(value: object) -> bool:

@@ -14,11 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from iverson.core import dtypes
 from iverson.expr.build import apply, cast, const, select
 from iverson.expr.nodes import DType, Expr
-from iverson.te.derivatives.expression_derivatives import Leaf, cotangents, is_inexact, leaves_of, tangent
+from iverson.te.derivatives.expression_derivatives import (
+    Guarded,
+    Leaf,
+    cotangents,
+    is_inexact,
+    leaves_of,
+    tangent,
+)
 from iverson.te.ir.evaluation_guards import Guards, conjunction
 from iverson.te.ir.expressions import (
     Fold,
@@ -97,10 +105,34 @@ class Share:
     where: tuple[Expr, ...]
 
 
+def _joined(shares: Guarded) -> Guarded:
+    """The same cotangent, with one value for all conditions on data beside the same conditions on indices.
+
+    A reduction is then computed once for all of them.
+    ``{c}: v and {d}: w  ->  {c or d}: select(c, v, 0) + select(d, w, 0)``
+    """
+    by_indices: dict[Guards, list[tuple[Guards, Expr]]] = {}
+    for guards, value in shares.items():
+        on_data = Guards(c for c in guards if depends_on_data([c]))
+        by_indices.setdefault(guards - on_data, []).append((on_data, value))
+    result: Guarded = {}
+    for plain, parts in by_indices.items():
+        conditions = [conjunction(on_data) for on_data, _ in parts]
+        anywhere = reduce(lambda a, b: a | b, conditions)
+        values = (
+            select(c, value, const(0, value.dtype)) for c, (_, value) in zip(conditions, parts, strict=True)
+        )
+        if len(parts) == 1:
+            ((on_data, result[plain | on_data]),) = parts
+        else:
+            result[plain | Guards(conjuncts(anywhere))] = reduce(lambda a, b: a + b, values)
+    return result
+
+
 def shares_of_reads(body: Expr, g: Expr) -> Iterator[Share]:
     """Cotangents of the reads in ``body``, also of those in reductions, from the cotangent of its value."""
     for leaf, shares in cotangents(body, g).items():
-        for guards, value in shares.items():
+        for guards, value in (shares if isinstance(leaf, Read) else _joined(shares)).items():
             if isinstance(leaf, Read):
                 yield Share(leaf, guards, value, (), ())
                 continue

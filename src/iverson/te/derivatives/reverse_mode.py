@@ -28,7 +28,7 @@ from iverson.te.ir.expressions import Extent, Read, Tensor, Var, reads_of, subst
 from iverson.te.ir.index_arithmetic import depends_on_data, same_extent
 from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement, tensors_in, unit_of
 from iverson.te.ir.source_site import operation
-from iverson.te.ir.supports import met
+from iverson.te.ir.supports import met, strong
 from iverson.te.ir.verify import inside
 from iverson.te.language.nonlinear_reductions import linear_statements
 from iverson.te.rewrites.inlining import is_dear, is_whole, makes_all
@@ -364,7 +364,8 @@ def adjoint_statements(
             indices = _in_range(entry, condition, where)
         key = entry.tensor, share.axes, where, indices
         contributions[key] = contributions[key] + value if key in contributions else value
-    for (tensor, inner, where, indices), value in contributions.items():
+    for (tensor, inner, where, indices), total in contributions.items():
+        value = strong(total)
         domain = Domain((*axes, *statement.domain.axes, *inner), met(tuple(where), value, "sum"))
         yield tensor, Statement(None, (*leading, *indices), value, domain, "sum")
 

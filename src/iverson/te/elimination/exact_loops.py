@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from iverson.expr.build import as_expr
+from iverson.expr.build import as_expr, index
 from iverson.expr.nodes import Expr
-from iverson.te.ir.expressions import Var, substitute, tied_together
-from iverson.te.ir.index_arithmetic import Constraint, holds
+from iverson.te.ir.expressions import Var, limits, substitute, tied_together
+from iverson.te.ir.index_arithmetic import Constraint, holds, is_linear
 from iverson.te.ir.integer_sets import affordable, loops_of
 from iverson.te.ir.nodes import For, If, Point, Walk
 
@@ -62,10 +62,29 @@ def components(
 def _asked(axes: Sequence[Var], constraints: Sequence[Constraint]) -> tuple[Walk, ...] | None:
     if not affordable(axes, constraints):
         return None
+    if len(axes) == 1 and all(is_linear(c.form) for c in constraints):
+        return _along(axes[0], constraints)
     placeholders, walk = loops_of(axes, constraints)
     if walk is None:
         return None
     return _renamed(walk, dict(zip(placeholders, axes, strict=True)))
+
+
+def _along(v: Var, constraints: Sequence[Constraint]) -> tuple[Walk, ...]:
+    """Loop over the values of one axis that satisfy constraints on it alone."""
+    lo, hi = limits(v)
+    for c in constraints:
+        for form in (c.form, c.form.scaled(-1)) if c.equality else (c.form,):
+            ((_, k),) = form.terms
+            if k > 0:
+                lo = max(lo, -(form.const // k))
+            else:
+                hi = min(hi, form.const // -k + 1)
+    if lo >= hi:
+        return ()
+    if lo + 1 == hi:
+        return (Point((index(lo),)),)
+    return (For(v, index(lo), index(hi), 1, (Point((v,)),)),)
 
 
 def _renamed(walk: tuple[Walk, ...], names: dict[Var, Var]) -> tuple[Walk, ...]:

@@ -61,6 +61,7 @@ from iverson.te.ir.nodes import (
     step_axes,
 )
 from iverson.te.ir.ragged_axes import bounds_in, check_bounds, is_ragged
+from iverson.te.ir.supports import is_zero
 from iverson.te.language.injectivity import is_injective
 from iverson.te.language.stages import split_guard
 from iverson.te.rewrites.common_tensors import shared
@@ -103,16 +104,20 @@ def eliminate(program: Program | Tensor | Iterable[Tensor]) -> Program:
 
 
 def _pieces_of_step(s: Statement) -> list[Statement]:
-    """Statements with convex guards that together are a statement of a recurrence."""
-    if is_ragged(s) or s.combine not in ("sum", "assign") or constraints_in(s.domain) is not None:
+    """Statements with convex guards, and writes without choices, that together are one of a recurrence."""
+    if is_ragged(s) or s.combine not in ("sum", "assign") or depends_on_data((*s.domain.where, *s.write)):
         return [s]
-    plain = [c for c in s.domain.where if not depends_on_data([c])]
-    pieces = disjoint(plain) if len(plain) == len(s.domain.where) else None
-    if pieces is None:
+    choices = index_cases(s.write)
+    if len(choices) == 1 and constraints_in(s.domain) is not None:
         return [s]
-    domains = [Domain(s.domain.axes, piece) for piece in pieces]
-    combine = "sum" if len(pieces) > 1 else s.combine
-    result = [replace(s, domain=d, combine=combine, body=decided(s.body, d)) for d in domains]
+    result = []
+    for conditions, write in choices:
+        pieces = disjoint((*s.domain.where, *conditions))
+        if pieces is None:
+            return [s]
+        result += [replace(s, write=write, domain=Domain(s.domain.axes, piece)) for piece in pieces]
+    combine = "sum" if len(result) > 1 else s.combine
+    result = [replace(x, combine=combine, body=decided(x.body, x.domain)) for x in result]
     return result or [replace(s, walk=(), reason=NOWHERE)]
 
 
@@ -147,8 +152,14 @@ def _only_choice(s: Statement) -> tuple[Expr, ...]:
 
 def _kept(statements: list[Statement]) -> list[Statement]:
     """The statements that have points; if none has, the first, since a statement has to define the tensor."""
-    nonempty = [s for s in statements if s.walk != ()]
-    return nonempty or statements[:1]
+    nonempty = [s for s in statements if s.walk != () and not _adds_zeros(s)]
+    first = statements[0]
+    return nonempty or [first if first.walk == () else replace(first, walk=(), reason=NOWHERE)]
+
+
+def _adds_zeros(s: Statement) -> bool:
+    """True if a statement changes no entry: these are 0 before."""
+    return s.combine in ("sum", "assign") and is_zero(s.body)
 
 
 def cases(statement: Statement) -> list[Statement]:

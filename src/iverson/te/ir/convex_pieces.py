@@ -2,14 +2,17 @@
 
 i != k              ->   i < k | i > k
 a or b              ->   a | not a and b
+max(i, j) < n       ->   i < n where i >= j | j < n where i < j
 A[max(i - 1, 0)]    ->   A[i - 1] where i >= 1 | A[0] where i < 1
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from iverson.expr.build import apply, index
+from iverson.expr.function_facts import NEGATED
 from iverson.expr.nodes import Apply, Expr, Select, postorder
 from iverson.te.ir.expressions import substitute
 from iverson.te.ir.index_arithmetic import (
@@ -41,19 +44,27 @@ def disjoint(conditions: Sequence[Expr]) -> list[Piece] | None:
     >>> disjoint([i != 3])
     [(i < 3,), (i > 3,)]
     """
+    parts = [part for condition in conditions for part in conjuncts(condition)]
+    choices = [p for p in parts if constraints_of(p) is None and _has_choices(p)]
+    if choices:
+        return _of_choices(parts, choices)
     pieces: list[Piece] = [()]
     single: list[Expr] = []
-    for condition in conditions:
-        for part in conjuncts(condition):
-            alternatives = _pieces_of(part)
-            if alternatives is None or len(alternatives) * len(pieces) > MAX_PIECES:
-                return None
-            possible = [q for q in alternatives if _possible(q)]
-            if len(possible) == 1 and possible[0] == (part,):
-                single.append(part)  # most often; a long piece would be copied each time
-            else:
-                pieces = [(*p, *q) for p in pieces for q in possible]
+    for part in parts:
+        alternatives = _pieces_of(part)
+        if alternatives is None or len(alternatives) * len(pieces) > MAX_PIECES:
+            return None
+        possible = [q for q in alternatives if _possible(q)]
+        if len(possible) == 1 and possible[0] == (part,):
+            single.append(part)  # most often; a long piece would be copied each time
+        else:
+            pieces = [(*p, *q) for p in pieces for q in possible]
     return [(*single, *p) for p in pieces]
+
+
+def _has_choices(part: Expr) -> TypeGuard[Apply]:
+    """True for a comparison of integers of which one is chosen."""
+    return isinstance(part, Apply) and part.name in NEGATED and _first_choice(part.args) is not None
 
 
 def _pieces_of(part: Expr) -> list[Piece] | None:
@@ -65,6 +76,25 @@ def _pieces_of(part: Expr) -> list[Piece] | None:
     if isinstance(part, Apply) and part.name == "logical_or":
         return _first_that_holds(flattened(part, "logical_or"))
     return None
+
+
+def _of_choices(parts: Sequence[Expr], comparisons: Sequence[Apply]) -> list[Piece] | None:
+    """Pieces of a conjunction of ``parts``, for each case of the choices in ``comparisons``, some of these.
+
+    None if they are too many.
+    """
+    result: list[Piece] = []
+    for conditions, sides in index_cases([side for c in comparisons for side in c.args]):
+        if _first_choice(sides) is not None:
+            return None
+        new: dict[Expr, Expr] = {
+            c: apply(c.name, *sides[2 * k : 2 * k + 2]) for k, c in enumerate(comparisons)
+        }
+        pieces = disjoint([*conditions, *(new.get(p, p) for p in parts)])
+        if pieces is None or len(result) + len(pieces) > MAX_PIECES:
+            return None
+        result += pieces
+    return result
 
 
 def _first_that_holds(parts: list[Expr]) -> list[Piece] | None:

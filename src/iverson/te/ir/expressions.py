@@ -68,15 +68,14 @@ class Read(Expr):
     def dtype(self) -> DType:  # type: ignore[override]
         return self.tensor.dtype
 
-    @property
-    def operands(self) -> tuple[Expr, ...]:
-        return self.indices
-
     def _of(self, *operands: Expr) -> Expr:
         return Read(self.tensor, operands)
 
     def _text(self, below: Sequence[str]) -> str:
         return f"{self.tensor.name}[{', '.join(below)}]"
+
+
+Read.operands = Read.__dict__["indices"]  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, inf
 
 from iverson.core import dtypes
@@ -266,7 +267,10 @@ def constraints_of(condition: Expr) -> list[Constraint] | None:
 
 def conjuncts(condition: Expr) -> list[Expr]:
     """Conditions whose conjunction is ``condition``; negations are pushed inwards."""
-    pending, result = [condition], []
+    if not (isinstance(condition, Apply) and condition.name in ("logical_and", "logical_not")):
+        return [condition]
+    pending: list[Expr] = [condition]
+    result: list[Expr] = []
     while pending:
         e = pending.pop()
         if isinstance(e, Apply) and e.name == "logical_and":
@@ -313,7 +317,17 @@ def flattened(e: Expr, name: str) -> list[Expr]:
 
 
 def _constraint(e: Expr) -> Constraint | None:
-    """Constraint for a comparison of pure integer forms, or for a constant; None for all others."""
+    """Constraint for a comparison of pure integer forms, or for a constant; None for all others.
+
+    The comparison keeps it, as its form.
+    """
+    if isinstance(e.form, Constraint):
+        return e.form
+    constraint = _constraint_of_node(e)
+    return None if constraint is None else keep_form(e, constraint)
+
+
+def _constraint_of_node(e: Expr) -> Constraint | None:
     if isinstance(e, Const):
         return Constraint(Affine(0 if e.value else -1))
     if not (isinstance(e, Apply) and e.name in NEGATED) or e.args[0].dtype.kind not in "iu":
@@ -371,6 +385,7 @@ def holds(constraint: Constraint) -> bool | None:
     return True if low >= 0 else False if high < 0 else None
 
 
+@lru_cache(maxsize=4096)
 def condition_of(constraint: Constraint) -> Expr:
     """Constraint as a boolean expression, with positive terms on the left and negative terms on the right."""
     form = constraint.form

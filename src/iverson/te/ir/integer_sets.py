@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache, reduce
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from iverson.core import dtypes
 from iverson.core.python import locks
-from iverson.expr.affine import Affine
+from iverson.expr.affine import Affine, make
 from iverson.expr.build import apply, index, select
 from iverson.expr.nodes import Apply, Const, Expr
 from iverson.te.ir.expressions import Extent, Var, substitute, variables
@@ -24,6 +25,7 @@ from iverson.te.ir.index_arithmetic import (
     expr_of,
     flattened,
     floor_parts,
+    interval,
     negation,
 )
 from iverson.te.ir.nodes import For, If, Point, Walk
@@ -37,6 +39,9 @@ MAX_DIMENSIONS, MAX_CONSTRAINTS, MAX_FLOORS, MAX_COEFFICIENT, MAX_WIDTH = 14, 40
 #: The sum over constraints of (atoms beyond 3)**2. Of 4000 random domains, all that took isl more than a
 #: second had 40 and more; convolutions, poolings, paddings and reshapes have 0.
 MAX_COUPLING = 8
+
+#: Passes over the constraints that narrow bounds before isl is asked.
+ROUNDS = 8
 
 _lock = locks.library_lock()
 
@@ -133,10 +138,72 @@ def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
     for constraints in pieces:
         if not affordable(axes, constraints):
             return None
-        with _lock:
-            points = _isl().Set(set_text(axes, constraints), context=_context())
-            empty = empty and bool(points.is_empty())
+        empty = empty and _has_no_point(axes, constraints)
     return empty if exact or empty else None
+
+
+def _has_no_point(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool:
+    """True if no point of the box satisfies constraints: by bounds where these decide, else by isl."""
+    verdict = _by_bounds(axes, constraints)
+    return _is_empty_text(set_text(axes, constraints)) if verdict is None else verdict
+
+
+@lru_cache(maxsize=4096)
+def _is_empty_text(text: str) -> bool:
+    with _lock:
+        return bool(_isl().Set(text, context=_context()).is_empty())
+
+
+def _by_bounds(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool | None:
+    """True if bounds of single variables exclude each other, False if their least or greatest values are a
+    point; else None.
+
+    Of a set of differences, the least values are a point wherever there is one (Bellman, 1958). A floor is a
+    variable between two constraints: ``d q <= x < d q + d``.
+    """
+    low: dict[Expr, int] = {}
+    high: dict[Expr, int] = {}
+    rows: list[tuple[int, tuple[tuple[Expr, int], ...]]] = []
+    for v in axes:
+        assert isinstance(v.lo, int)
+        assert isinstance(v.hi, int)
+        low[v], high[v] = v.lo, v.hi - 1
+    pending = [(c.form, c.equality) for c in constraints]
+    while pending:
+        form, equality = pending.pop()
+        for atom, _ in form.terms:
+            if atom in low:
+                continue
+            parts = floor_parts(atom)
+            least, greatest = interval(affine_of(atom) if parts is None else parts[0])
+            if parts is None or least in (-inf, inf) or greatest in (-inf, inf):
+                return None  # a size, or what has no bounds
+            x, d = parts
+            low[atom], high[atom] = int(least) // d, int(greatest) // d
+            remainder = x - make(0, {atom: d})
+            pending += [(remainder, False), (remainder.scaled(-1).shift(d - 1), False)]
+        rows.append((form.const, form.terms))
+        if equality:
+            rows.append((-form.const, tuple((a, -k) for a, k in form.terms)))
+    for _ in range(ROUNDS):
+        before = (*low.values(), *high.values())
+        for const, terms in rows:
+            largest = const + sum(k * (high[a] if k > 0 else low[a]) for a, k in terms)
+            if largest < 0:
+                return True
+            for a, k in terms:  # k a >= -(largest - k * end of a)
+                if k > 0 and (bound := -((largest - k * high[a]) // k)) > low[a]:
+                    low[a] = bound
+                elif k < 0 and (bound := (largest - k * low[a]) // -k) < high[a]:
+                    high[a] = bound
+        if any(low[a] > high[a] for a in low):
+            return True
+        if before == (*low.values(), *high.values()):
+            break
+    for at in (low, high):
+        if all(const + sum(k * at[a] for a, k in terms) >= 0 for const, terms in rows):
+            return False
+    return None
 
 
 def alternatives(condition: Expr) -> list[list[Constraint]] | None:
@@ -243,6 +310,7 @@ def loops_of(
 def forget() -> None:
     """Clear the caches of isl's answers, for measurements."""
     _projected.cache_clear()
+    _is_empty_text.cache_clear()
     _loops_of_text.cache_clear()
 
 

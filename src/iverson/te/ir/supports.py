@@ -18,10 +18,10 @@ from math import copysign
 from iverson.core import dtypes
 from iverson.core.scalars import SCALARS
 from iverson.expr.affine import Affine, make
-from iverson.expr.build import apply, as_expr, const
+from iverson.expr.build import apply, as_expr, const, select, simplified_with
 from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.te.ir.convex_pieces import disjoint, index_cases
-from iverson.te.ir.evaluation_guards import guards_of
+from iverson.te.ir.evaluation_guards import conjunction, guards_of
 from iverson.te.ir.expressions import Extent, Read, Reduce, Var, substitute, variables
 from iverson.te.ir.index_arithmetic import (
     Constraint,
@@ -67,6 +67,35 @@ def met(where: Sequence[Expr], body: Expr, combine: str) -> tuple[Expr, ...]:
     return (*conditions, *new)
 
 
+def strong(body: Expr) -> Expr:
+    """The expression with a choice of 0 around reads of entries that data put outside of a support.
+
+    Loops cannot leave these terms out. The zero is then structural, as where the stage is computed in place:
+    an inf or nan beside it does not matter.
+
+    ``Z[at[i]] * y where the support of Z is a < 3  ->  select(at[i] < 3, Z[at[i]] * y, 0)``
+    """
+    order = postorder([body])
+    outside: dict[Expr, Expr] = {}
+    for e in order:
+        if isinstance(e, Read) and isinstance(e.tensor, Compute) and e.dtype.kind in "fcV":
+            axes, condition = support(e.tensor)
+            if condition is EVERYWHERE or not depends_on_data(e.indices):
+                continue
+            (at,) = substitute([condition], dict[Expr, Expr](zip(axes, e.indices, strict=True)))
+            outside[e] = conjunction(c for c in conjuncts(at) if depends_on_data([c]))
+    if not outside:
+        return body
+    guards = guards_of(body)
+    results: dict[Expr, Expr] = {}
+    for e in order:
+        result = simplified_with(e, [results[o] for o in e.operands])
+        if e in outside and not all(c in guards[e] for c in conjuncts(outside[e])):
+            result = select(outside[e], result, const(0, e.dtype))
+        results[e] = result
+    return results[body]
+
+
 def met_again(s: Statement) -> Statement:
     """The statement with its domain met with supports of what it reads that were not known before."""
     return replace(s, domain=Domain(s.domain.axes, met(s.domain.where, s.body, s.combine)))
@@ -95,7 +124,7 @@ def nonzero(body: Expr, where: Sequence[Expr] = ()) -> Expr:
     if not any(
         isinstance(e, Select) or (isinstance(e, Read) and isinstance(e.tensor, Compute)) for e in order
     ):
-        return NOWHERE if _is_zero(body) else EVERYWHERE
+        return NOWHERE if is_zero(body) else EVERYWHERE
     guards = guards_of(body, where)
     conditions: dict[Expr, Expr] = {}
     for e in order:
@@ -124,7 +153,7 @@ def _added(tensor: Compute) -> tuple[Statement | None, ...]:
 # --- expressions ------------------------------------------------------------------------------------
 
 
-def _is_zero(e: Expr) -> bool:
+def is_zero(e: Expr) -> bool:
     """True for the constant 0. A negative zero is a value, which an entry that is left out has not."""
     if not isinstance(e, Const) or e.value != 0:
         return False
@@ -135,7 +164,7 @@ def _is_zero(e: Expr) -> bool:
 def _nonzero_node(e: Expr, below: dict[Expr, Expr]) -> Expr:
     """The condition of a node, given those of its operands."""
     if isinstance(e, Const):
-        return NOWHERE if _is_zero(e) else EVERYWHERE
+        return NOWHERE if is_zero(e) else EVERYWHERE
     if isinstance(e, Cast):
         return below[e.operand]
     if isinstance(e, Select):
@@ -234,6 +263,8 @@ def _entries(s: Statement | None, axes: Sequence[Var]) -> Expr:
     """The condition on ``axes`` under which a statement adds to the entry with these indices."""
     if s is None or _fills(s, axes):
         return EVERYWHERE
+    if any(isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi for v in s.domain.axes):
+        return NOWHERE
     pieces = [
         (write, constraints) for case, write in index_cases(s.write) for constraints in _pieces(s, case)
     ]

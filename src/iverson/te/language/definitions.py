@@ -44,7 +44,7 @@ from iverson.te.ir.nodes import (
 )
 from iverson.te.ir.ragged_axes import bounded
 from iverson.te.ir.source_site import operation
-from iverson.te.ir.supports import met
+from iverson.te.ir.supports import met, strong
 from iverson.te.ir.verify import check_definition
 from iverson.te.language.injectivity import is_injective
 from iverson.te.language.stages import check_scope, define, staged
@@ -303,7 +303,7 @@ def _scattered(
         terms, combine = value, "sum"  # which are added up anyway
         inner, value, where = terms.axes, terms.body, (*where, *terms.where)
     write = tuple(_staged(i, axes, where, f"{name}.index", site) for i in write_indices)
-    body = _staged(value, axes, where, f"{name}.value", site)
+    body = strong(_staged(value, axes, where, f"{name}.value", site))
     where = met(where, body, combine)
     statement = Statement(None, write, body, Domain((*axes, *inner), where), combine)
     if once and not is_injective(write, axes):

@@ -24,7 +24,7 @@ from iverson.te.ir.index_arithmetic import conjuncts, constraints_of, depends_on
 from iverson.te.ir.nested_reductions import position
 from iverson.te.ir.nodes import Compute, Domain, Statement
 from iverson.te.ir.ragged_axes import FAR, bounds_in
-from iverson.te.ir.supports import met
+from iverson.te.ir.supports import met, strong
 from iverson.te.ir.verify import check_definition
 
 
@@ -140,6 +140,7 @@ def _statement(body: Expr, axes: tuple[Var, ...], guards: Sequence[Expr], operat
     if combine == "sum" or (combine == "assign" and not plain):
         extra, inside = split_guard(inside)
         where += extra
+    inside = strong(inside)
     where = met(where, inside, combine)
     write = tuple(v - v.lo for v in axes)
     return Statement(None, write, inside, Domain((*axes, *reduced), where), combine, place)

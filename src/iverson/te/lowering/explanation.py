@@ -10,6 +10,7 @@ from iverson.codegen.schedule.parallel_scatter import sharing
 from iverson.core.dispatch import Handle
 from iverson.core.errors import ArgumentTypeError, described
 from iverson.core.protocols import Value
+from iverson.te.elimination.guarded_boxes import as_box
 from iverson.te.elimination.nest_translation import buffer_for, compiles, phases_of, task_of
 from iverson.te.elimination.point_counts import domain_size, walk_size
 from iverson.te.elimination.step_walks import over_steps
@@ -48,6 +49,9 @@ def explain(
     ``result`` is a DifferentiationResult, a tensor, several, or a program. Or it is a function that `op`
     made, and ``args`` and ``params`` are the arguments of a call: that call is carried out and explained,
     and then the gradients in those arguments that require gradients, as one program.
+
+    A statement that nearly fills its box is run as this box, with guards, as measured to be faster; the line
+    ``points`` has both numbers, and the line ``program`` those of all statements and of all kernels.
 
     Of each kernel: points, bytes and floating-point operations (an elementary function counts ten); the time
     that is expected, and that at this machine's peak, which is measured once per process; threads. A line
@@ -115,7 +119,10 @@ def _explained(program: Program) -> str:
             f"  strategy  {s.strategy or 'none'}: {s.reason or 'not chosen yet'}{_sharing(s)}",
             *loops,
         ]
-    return "\n".join([*lines, *kernels_text(program)])
+    visited = [counts(s).visited for s in program.statements]
+    return "\n".join(
+        [*lines, *kernels_text(program, None if None in visited else sum(n or 0 for n in visited))]
+    )
 
 
 def _sharing(s: Statement) -> str:
@@ -134,7 +141,9 @@ def _sharing(s: Statement) -> str:
 def _points(s: Statement, count: Count) -> str:
     if is_ragged(s):
         return "those between the bounds, which are read when run"
-    return f"{_shown(count.visited)} visited, {_shown(count.terms)} nonzero terms"
+    box = counts(as_box(s)).visited
+    run = f"; run as a box of {box}, whose loops are faster" if s.walk and box != count.visited else ""
+    return f"{_shown(count.visited)} visited, {_shown(count.terms)} nonzero terms{run}"
 
 
 def _shown(n: int | None) -> str:
@@ -147,7 +156,8 @@ def counts(statement: Statement) -> Count:
         return Count(None, None)
     total = domain_size(statement.domain)
     if statement.walk is not None:
-        walk = over_steps(statement.walk, step_axes(statement.tensor))
-        return Count(walk_size(walk, owned(statement, statement.strategy)), total)
+        steps = step_axes(statement.tensor)  # which are taken anyway, also those that guards leave out
+        outputs = (*owned(statement, statement.strategy), *steps)
+        return Count(walk_size(over_steps(statement.walk, steps), outputs), total)
     box = [n for v in statement.domain.axes if isinstance(n := extent(v), int)]
     return Count(prod(box) if len(box) == len(statement.domain.axes) else None, total)

@@ -32,14 +32,19 @@ LITTLE = 0.25
 NO_ISL = "too much to ask isl"
 
 
-def kernels_text(program: Program) -> list[str]:
-    """Lines on the kernels, stages, levers, fallbacks and blocks of a program with chosen walks."""
+def kernels_text(program: Program, visited: int | None) -> list[str]:
+    """Lines on the kernels, stages, levers, fallbacks and blocks of a program with chosen walks.
+
+    visited : the points that its statements visit, if they are counted.
+    """
     code = afresh(program)
     if program.sizes:
         code = code.at({v: v.typical for v in code.program.sizes})
     lines = []
     for k, part in enumerate(_parts(code, peak()), 1):
         lines += [f"kernel {k}: {part[0]}", *part[1:]]
+    if visited is not None:
+        lines.append(f"program   {visited} points visited by statements, {work(code).points} by kernels")
     lines += [*_stages(program), *_levers(program, code)]
     return [*lines, *_fallbacks(program, code), *_blocks(program)]
 
