@@ -1,11 +1,14 @@
-"""Axes as one: which loops of elementwise code have whole vectors, and that nothing else changes."""
+"""Loops of elementwise code: which axes become one, and how often a line of memory comes into a cache."""
 
 from __future__ import annotations
+
+from collections import OrderedDict
 
 import numpy as np
 import pytest
 
 import iverson as iv
+from iverson.codegen.nests import interpret
 from iverson.codegen.nests.nodes import Loop, statements
 from iverson.codegen.programs.nodes import Nest, Product, walk
 from iverson.codegen.schedule.row_tiling import parts
@@ -108,3 +111,54 @@ def test_what_nobody_else_reads_is_not_stored():
     product, nest = steps(f, *BIASED)
     assert isinstance(product, Product)
     assert len(nest.views) == 5 - 1  # the bias, and results, one of them over the product
+
+
+class Traced(np.ndarray):
+    """An array whose reads and writes pass through a cache of `Lines`."""
+
+    def __getitem__(self, at):
+        self.lines.touch(id(self), np.ravel_multi_index(at, self.shape))
+        return super().__getitem__(at)
+
+    def __setitem__(self, at, value):
+        self.lines.touch(id(self), np.ravel_multi_index(at, self.shape))
+        super().__setitem__(at, value)
+
+
+class Lines:
+    """A cache of so many lines of 16 entries, the one used last leaving last; counts what comes in."""
+
+    def __init__(self, count):
+        self.count, self.inside, self.misses = count, OrderedDict(), 0
+
+    def touch(self, array, entry):
+        line = array, entry // 16
+        self.misses += line not in self.inside
+        self.inside[line] = True
+        self.inside.move_to_end(line)
+        if len(self.inside) > self.count:
+            self.inside.popitem(last=False)
+
+
+X, Y = (RNG.normal(size=(64, 96)).astype(np.float32) for _ in range(2))
+TRANSPOSES = {
+    "alone": (lambda x: (x.mT,), (X,)),
+    "beside another": (lambda x, y: (x.mT + y.mT * 2,), (X, Y)),
+    "beside rows": (lambda x, y: (iv.permute_dims(x, (1, 0)) - y,), (X, RNG.normal(size=(96, 64)))),
+    "of a batch": (lambda x: (iv.permute_dims(x, (0, 2, 1)) * 2,), (X.reshape(4, 16, 96),)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSPOSES)
+def test_transposes_read_and_write_a_line_of_memory_once(name):
+    f, args = TRANSPOSES[name]
+    nests = [s for s in steps(f, *args) if isinstance(s, Nest)]
+    lines, total = Lines(48), 0
+    for s in nests:
+        arrays = {}
+        for b in s.kernel.buffers:
+            arrays[b.name] = np.zeros(b.shape, b.dtype).view(Traced)
+            arrays[b.name].lines = lines
+            total += -(-arrays[b.name].size // 16)
+        interpret.run(s.kernel, arrays)
+    assert total <= lines.misses <= 1.1 * total
