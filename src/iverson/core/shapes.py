@@ -36,11 +36,13 @@ def as_int(value: Any, operation: str, argument: str) -> int:
 _INT = frozenset((int,))
 
 
-def as_ints(values: Any, operation: str, argument: str) -> tuple[int, ...]:
+def as_ints(
+    values: SupportsIndex | Sequence[SupportsIndex], operation: str, argument: str
+) -> tuple[int, ...]:
     """A tuple of integers, from an integer or a list or tuple of them."""
-    if type(values) is tuple and _INT.issuperset(map(type, values)):
-        return values
-    items = values if isinstance(values, (list, tuple)) else (values,)
+    items: Sequence[Any] = values if isinstance(values, (list, tuple)) else (values,)
+    if type(items) is tuple and _INT.issuperset(map(type, items)):
+        return items
     return tuple([as_int(n, operation, argument) for n in items])
 
 
