@@ -117,11 +117,11 @@ class Traced(np.ndarray):
     """An array whose reads and writes pass through a cache of `Lines`."""
 
     def __getitem__(self, at):
-        self.lines.touch(id(self), np.ravel_multi_index(at, self.shape))
+        self.lines.touch(id(self), np.dot(at, self.steps))
         return super().__getitem__(at)
 
     def __setitem__(self, at, value):
-        self.lines.touch(id(self), np.ravel_multi_index(at, self.shape))
+        self.lines.touch(id(self), np.dot(at, self.steps))
         super().__setitem__(at, value)
 
 
@@ -141,24 +141,28 @@ class Lines:
 
 
 X, Y = (RNG.normal(size=(64, 96)).astype(np.float32) for _ in range(2))
-TRANSPOSES = {
+LINES = {
     "alone": (lambda x: (x.mT,), (X,)),
     "beside another": (lambda x, y: (x.mT + y.mT * 2,), (X, Y)),
     "beside rows": (lambda x, y: (iv.permute_dims(x, (1, 0)) - y,), (X, RNG.normal(size=(96, 64)))),
+    "rows added up": (lambda x, z: (x.mT @ z,), (RNG.normal(size=(61, 96)), RNG.normal(size=61))),
+    "a vector before a matrix": (lambda x, z: (z @ x,), (RNG.normal(size=(61, 96)), RNG.normal(size=61))),
+    "rows by a vector": (lambda x, z: (x @ z,), (RNG.normal(size=(96, 64)), RNG.normal(size=64))),
     "of a batch": (lambda x: (iv.permute_dims(x, (0, 2, 1)) * 2,), (X.reshape(4, 16, 96),)),
 }
 
 
-@pytest.mark.parametrize("name", TRANSPOSES)
-def test_transposes_read_and_write_a_line_of_memory_once(name):
-    f, args = TRANSPOSES[name]
+@pytest.mark.parametrize("name", LINES)
+def test_a_line_of_memory_is_read_and_written_once(name):
+    f, args = LINES[name]
     nests = [s for s in steps(f, *args) if isinstance(s, Nest)]
-    lines, total = Lines(48), 0
+    lines, total = Lines(64), 0
     for s in nests:
         arrays = {}
         for b in s.kernel.buffers:
             arrays[b.name] = np.zeros(b.shape, b.dtype).view(Traced)
             arrays[b.name].lines = lines
+            arrays[b.name].steps = b.strides or np.array(arrays[b.name].strides) // b.dtype.itemsize
             total += -(-arrays[b.name].size // 16)
         interpret.run(s.kernel, arrays)
     assert total <= lines.misses <= 1.1 * total
