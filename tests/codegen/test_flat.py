@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
+from functools import partial
 
 import numpy as np
 import pytest
@@ -166,3 +168,34 @@ def test_a_line_of_memory_is_read_and_written_once(name):
             total += -(-arrays[b.name].size // 16)
         interpret.run(s.kernel, arrays)
     assert total <= lines.misses <= 1.1 * total
+
+
+#: Functions of a matrix that read along a line with jumps, and NumPy's.
+JUMPS = {
+    "roll": (lambda x, s: iv.roll(x, s, axis=1), lambda x, s: np.roll(x, s, 1)),
+    "roll of both axes": (
+        lambda x, s: iv.roll(x, (s, 1 - s), axis=(0, 1)),
+        lambda x, s: np.roll(x, (s, 1 - s), (0, 1)),
+    ),
+    "roll of all entries": (lambda x, s: iv.roll(x, s) + x, lambda x, s: np.roll(x, s) + x),
+    "roll of a part": (lambda x, s: iv.roll(x[:, 1:], s, axis=1), lambda x, s: np.roll(x[:, 1:], s, 1)),
+    "tile": (lambda x, s: iv.tile(x, (2, 3)), lambda x, s: np.tile(x, (2, 3))),
+    "two rolls": (lambda x, s: iv.roll(iv.roll(x, s) * 2, -3), lambda x, s: np.roll(np.roll(x, s) * 2, -3)),
+}
+
+
+@pytest.mark.parametrize("extents", [(3, 5), (2, 16), (3, 33), (1, 40), (2, 64)])
+@pytest.mark.parametrize("name", JUMPS)
+def test_reads_that_jump_are_numpys(name, extents):
+    ours, numpys = JUMPS[name]
+    for dtype in ("float32", "complex64", "int8", "bool"):
+        x = RNG.normal(size=extents) * 9
+        x = (x + 1j * x[::-1] if dtype == "complex64" else x).astype(dtype)
+        for s in (0, 1, 7, -2, extents[1] - 1):
+            if dtype == "float32" or s == 7:
+                np.testing.assert_array_equal(iv.jit(partial(ours, s=s))(iv.asarray(x)), numpys(x, s))
+
+
+def test_reads_that_jump_seldom_are_contiguous_loads():
+    (step,) = lower(simplified(iv.jit(lambda x: iv.roll(x, 7, axis=1)).graph(iv.ones((3, 1024))))).steps
+    assert re.search(r"br i1 [^\n]*even", step.compiled.text)
