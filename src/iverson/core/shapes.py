@@ -40,7 +40,7 @@ def as_ints(
     values: SupportsIndex | Sequence[SupportsIndex], operation: str, argument: str
 ) -> tuple[int, ...]:
     """A tuple of integers, from an integer or a list or tuple of them."""
-    items: Sequence[Any] = values if isinstance(values, (list, tuple)) else (values,)
+    items: Any = values if isinstance(values, (list, tuple)) else (values,)
     if type(items) is tuple and _INT.issuperset(map(type, items)):
         return items
     return tuple([as_int(n, operation, argument) for n in items])
