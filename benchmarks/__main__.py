@@ -37,6 +37,9 @@ def main() -> int:
     if args.scipy:
         print("\n".join(run_module("benchmarks.against_scipy", threads=1)))
         return 0
+    if args.ops:
+        print("\n".join(run_module("benchmarks.op_sweep", threads=1)))
+        return 0
     seed = secrets.randbelow(2**32) if args.seed is None else args.seed
     header = machine.describe()
     print(f"{report.machine_text(header)}\nseed {seed} (its sizes are marked *)\n", flush=True)
@@ -121,6 +124,7 @@ def parse_args() -> argparse.Namespace:
         "--graphs", action="store_true", help="compiled functions beside their aims, in minutes"
     )
     parser.add_argument("--scipy", action="store_true", help="sparse operations beside scipy.sparse")
+    parser.add_argument("--ops", action="store_true", help="every op of the table, eager beside compiled")
     parser.add_argument(
         "--corpus", action="store_true", help="kernels of the literature against the best of their peers"
     )

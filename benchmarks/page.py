@@ -26,6 +26,9 @@ where the time goes: in machine code, in calling it, and what `te.explain` says.
 of a peer's time at most: training steps, second derivatives, loops over time, batches, first calls, and peak
 memory.
 
+`make bench BENCH_ARGS=--ops` sets every op of the table, as eager code calls it, beside the same call in
+`iv.jit`, on one thread, by CPU time.
+
 `make calibrate` measures the thresholds of the cost model on this machine: from which amount of work threads,
 a compiled pass or a product of BLAS pays, and how much slower the package's choice is where it loses most. A
 threshold with its workload is a record in `benchmarks/crossovers.py`.

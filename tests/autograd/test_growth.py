@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import iverson as iv
 from iverson.autograd import grad
 from iverson.ops import TABLE
+from tests.tools.entered import python_calls
 
 
 def scalars(n: int) -> list[Any]:
@@ -113,3 +115,30 @@ def test_every_variadic_rule_is_among_them():
     assert variadic - {"eigen_spectral", "singular_spectral"} == {
         *("stack", "concat", "add_n", "gather", "gather_put", "scatter_add"),
     }
+
+
+#: Small calls on tracked arrays, and the Python functions that they enter at most, a lambda among them.
+SMALL_CALLS = {
+    "a * b": (lambda a, b: a * b, 8),
+    "2 * a": (lambda a, b: 2 * a, 9),
+    "a ** 2": (lambda a, b: a**2, 11),
+    "exp": (lambda a, b: iv.exp(a), 8),
+    "a @ b": (lambda a, b: a @ b, 10),
+    "sum": (lambda a, b: a.sum(), 15),
+    "sum over an axis": (lambda a, b: a.sum(axis=0), 16),
+    "mean": (lambda a, b: a.mean(), 30),
+    "softmax": (lambda a, b: iv.nn.softmax(a, axis=-1), 16),
+    "reshape": (lambda a, b: a.reshape((-1, 2)), 19),
+    "transpose": (lambda a, b: a.mT, 12),
+    "a row": (lambda a, b: a[1], 12),
+    "rows": (lambda a, b: a[1:3], 14),
+    "where": (lambda a, b: iv.where(True, a, b), 14),
+    "concat": (lambda a, b: iv.concat([a, b]), 21),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_CALLS)
+def test_a_small_call_enters_few_functions(name):
+    f, most = SMALL_CALLS[name]
+    a, b = (iv.asarray(np.ones((4, 4), "float32"), requires_grad=True) for _ in range(2))
+    assert python_calls(partial(f, a, b)) <= most

@@ -1,11 +1,16 @@
-"""Axes as one: which loops of elementwise code have whole vectors, and that nothing else changes."""
+"""Loops of elementwise code: which axes become one, and how often a line of memory comes into a cache."""
 
 from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from functools import partial
 
 import numpy as np
 import pytest
 
 import iverson as iv
+from iverson.codegen.nests import interpret
 from iverson.codegen.nests.nodes import Loop, statements
 from iverson.codegen.programs.nodes import Nest, Product, walk
 from iverson.codegen.schedule.row_tiling import parts
@@ -108,3 +113,89 @@ def test_what_nobody_else_reads_is_not_stored():
     product, nest = steps(f, *BIASED)
     assert isinstance(product, Product)
     assert len(nest.views) == 5 - 1  # the bias, and results, one of them over the product
+
+
+class Traced(np.ndarray):
+    """An array whose reads and writes pass through a cache of `Lines`."""
+
+    def __getitem__(self, at):
+        self.lines.touch(id(self), np.dot(at, self.steps))
+        return super().__getitem__(at)
+
+    def __setitem__(self, at, value):
+        self.lines.touch(id(self), np.dot(at, self.steps))
+        super().__setitem__(at, value)
+
+
+class Lines:
+    """A cache of so many lines of 16 entries, the one used last leaving last; counts what comes in."""
+
+    def __init__(self, count):
+        self.count, self.inside, self.misses = count, OrderedDict(), 0
+
+    def touch(self, array, entry):
+        line = array, entry // 16
+        self.misses += line not in self.inside
+        self.inside[line] = True
+        self.inside.move_to_end(line)
+        if len(self.inside) > self.count:
+            self.inside.popitem(last=False)
+
+
+X, Y = (RNG.normal(size=(64, 96)).astype(np.float32) for _ in range(2))
+LINES = {
+    "alone": (lambda x: (x.mT,), (X,)),
+    "beside another": (lambda x, y: (x.mT + y.mT * 2,), (X, Y)),
+    "beside rows": (lambda x, y: (iv.permute_dims(x, (1, 0)) - y,), (X, RNG.normal(size=(96, 64)))),
+    "rows added up": (lambda x, z: (x.mT @ z,), (RNG.normal(size=(61, 96)), RNG.normal(size=61))),
+    "a vector before a matrix": (lambda x, z: (z @ x,), (RNG.normal(size=(61, 96)), RNG.normal(size=61))),
+    "rows by a vector": (lambda x, z: (x @ z,), (RNG.normal(size=(96, 64)), RNG.normal(size=64))),
+    "of a batch": (lambda x: (iv.permute_dims(x, (0, 2, 1)) * 2,), (X.reshape(4, 16, 96),)),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_line_of_memory_is_read_and_written_once(name):
+    f, args = LINES[name]
+    nests = [s for s in steps(f, *args) if isinstance(s, Nest)]
+    lines, total = Lines(64), 0
+    for s in nests:
+        arrays = {}
+        for b in s.kernel.buffers:
+            arrays[b.name] = np.zeros(b.shape, b.dtype).view(Traced)
+            arrays[b.name].lines = lines
+            arrays[b.name].steps = b.strides or np.array(arrays[b.name].strides) // b.dtype.itemsize
+            total += -(-arrays[b.name].size // 16)
+        interpret.run(s.kernel, arrays)
+    assert total <= lines.misses <= 1.1 * total
+
+
+#: Functions of a matrix that read along a line with jumps, and NumPy's.
+JUMPS = {
+    "roll": (lambda x, s: iv.roll(x, s, axis=1), lambda x, s: np.roll(x, s, 1)),
+    "roll of both axes": (
+        lambda x, s: iv.roll(x, (s, 1 - s), axis=(0, 1)),
+        lambda x, s: np.roll(x, (s, 1 - s), (0, 1)),
+    ),
+    "roll of all entries": (lambda x, s: iv.roll(x, s) + x, lambda x, s: np.roll(x, s) + x),
+    "roll of a part": (lambda x, s: iv.roll(x[:, 1:], s, axis=1), lambda x, s: np.roll(x[:, 1:], s, 1)),
+    "tile": (lambda x, s: iv.tile(x, (2, 3)), lambda x, s: np.tile(x, (2, 3))),
+    "two rolls": (lambda x, s: iv.roll(iv.roll(x, s) * 2, -3), lambda x, s: np.roll(np.roll(x, s) * 2, -3)),
+}
+
+
+@pytest.mark.parametrize("extents", [(3, 5), (2, 16), (3, 33), (1, 40), (2, 64)])
+@pytest.mark.parametrize("name", JUMPS)
+def test_reads_that_jump_are_numpys(name, extents):
+    ours, numpys = JUMPS[name]
+    for dtype in ("float32", "complex64", "int8", "bool"):
+        x = RNG.normal(size=extents) * 9
+        x = (x + 1j * x[::-1] if dtype == "complex64" else x).astype(dtype)
+        for s in (0, 1, 7, -2, extents[1] - 1):
+            if dtype == "float32" or s == 7:
+                np.testing.assert_array_equal(iv.jit(partial(ours, s=s))(iv.asarray(x)), numpys(x, s))
+
+
+def test_reads_that_jump_seldom_are_contiguous_loads():
+    (step,) = lower(simplified(iv.jit(lambda x: iv.roll(x, 7, axis=1)).graph(iv.ones((3, 1024))))).steps
+    assert re.search(r"br i1 [^\n]*even", step.compiled.text)

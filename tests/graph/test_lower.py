@@ -220,7 +220,7 @@ def test_integers_and_bools() -> None:
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_recurrences_along_any_axis_of_a_view(axis: int) -> None:
-    """A loop for the places of an axis: as many steps however long it is."""
+    """A loop for the places of an axis, or a nest along the last one: as many steps however long it is."""
 
     def f(x: Any) -> Any:
         y = iv.permute_dims(iv.tanh(x), (1, 2, 0))
@@ -230,7 +230,24 @@ def test_recurrences_along_any_axis_of_a_view(axis: int) -> None:
     (step,) = lowered.steps
     assert isinstance(step, Native)
     loops = [s for s in step.compiled.program.steps if isinstance(s, Repeat)]
-    assert len(loops) == 2
+    assert len(loops) == (0 if axis == 2 else 2)
+    other = lower(simplified(traced(f, [normal(6, 9, 11)]))).steps
+    assert len(other[0].compiled.program.steps) == len(step.compiled.program.steps)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", [(7,), (1, 5), (9, 6), (2, 3, 5), (4, 1)])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "complex128"])
+def test_recurrences_along_rows_of_any_number(shape: tuple[int, ...], reverse: bool, dtype: str) -> None:
+    a, b = (np.asarray(3 * normal(*shape), dtype) for _ in range(2))
+    axis = len(shape) - 1
+    got = iv.jit(lambda a, b: F.linear_recurrence(a, b, axis=axis, reverse=reverse))(
+        iv.asarray(a), iv.asarray(b)
+    )
+    want, last = np.zeros_like(b), np.zeros_like(b[..., 0])
+    for k in range(shape[-1])[:: -1 if reverse else 1]:
+        want[..., k] = last = b[..., k] + (a[..., k] * last if k != (shape[-1] - 1 if reverse else 0) else 0)
+    np.testing.assert_allclose(np.asarray(got), want, rtol=1e-4)
 
 
 def test_arguments_are_checked_and_indices_too() -> None:

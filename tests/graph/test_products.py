@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import iverson as iv
+from iverson import tree
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.print import show
 from iverson.graph.ir.verify import check
@@ -133,3 +134,31 @@ def test_random_sums_of_products(data):
     )
     for found, expected in zip(interpret(once, args), f(*args), strict=True):
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-9)
+
+
+#: A matrix and a vector, as users multiply them; ``h`` is the matrix by columns.
+VECTORS = {
+    "m @ v": lambda m, h, v, w: m @ v,
+    "m.mT @ w": lambda m, h, v, w: m.mT @ w,
+    "w @ m": lambda m, h, v, w: w @ m,
+    "h @ v": lambda m, h, v, w: h.mT @ v,
+    "columns of one": lambda m, h, v, w: m @ iv.expand_dims(v, axis=1),
+    "added to a vector": lambda m, h, v, w: iv.exp(v) + w @ m - v,
+    "of a batch": lambda m, h, v, w: iv.stack([m, 2 * m]) @ iv.expand_dims(v, axis=1),
+    "of a part": lambda m, h, v, w: w[1:] @ m[1:, :-1],
+    "gradients": lambda m, h, v, w: iv.grad(lambda m, v: iv.sum(iv.abs(m @ v)), argnums=(0, 1))(m, v),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(7, 9), (8, 8), (9, 1030), (23, 2050), (40, 2), (2, 40), (257, 31)])
+def test_products_with_vectors_are_nests(shape, dtype):
+    """OpenBLAS's product of matrices takes up to ten times as long; results are NumPy's."""
+    rows, columns = shape
+    drawn = [RNG.normal(size=n) + 1j * RNG.normal(size=n) for n in (shape, (columns, rows), columns, rows)]
+    args = [iv.asarray((x if dtype == "complex128" else x.real).astype(dtype)) for x in drawn]
+    for f in VECTORS.values():
+        for found, expected in zip(*(tree.leaves(x) for x in (iv.jit(f)(*args), f(*args))), strict=True):
+            np.testing.assert_allclose(
+                np.asarray(found), np.asarray(expected), rtol=2e-4, atol=2e-4 if dtype == "float32" else 1e-9
+            )

@@ -53,7 +53,7 @@ from iverson.layouts import Bracket, Pattern, Sparse, Zero, entries, layouts_by_
 
 _SCALARS = frozenset((int, float, complex, bool))
 _ndarray = np.ndarray
-_new = object.__new__
+_new, _asarray = object.__new__, np.asarray
 _handle_type = dispatch._handle
 _NODE, _NONES = repeat("_node"), repeat(None)
 
@@ -133,7 +133,7 @@ def bind(op: Op, args: tuple[Any, ...], params: Params) -> Any:
         if token is not None:
             reset_error_state(token)
     if type(out) is not _ndarray and (op.multiple or type(out) not in layouts_by_type):
-        out = _normalized(op, out)
+        out = _normalized(out) if op.multiple else _asarray(out)
     if not plain and Zero in map(type, out if op.multiple else (out,)):
         out = with_origin(op, args, params, out)
     if work.active.count:
@@ -383,11 +383,9 @@ def _value_of(op: Op, a: Handle | Shaped) -> Any:
     )
 
 
-def _normalized(op: Op, out: Any) -> Any:
-    """Result (or tuple of results) in which NumPy's scalars are arrays of rank 0."""
-    if op.multiple:
-        return tuple(o if type(o) in layouts_by_type else np.asarray(o) for o in out)
-    return np.asarray(out)
+def _normalized(results: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Results in which NumPy's scalars are arrays of rank 0."""
+    return tuple([o if type(o) in layouts_by_type else _asarray(o) for o in results])
 
 
 def _explained(op: Op, values: Sequence[Shaped | complex], params: Params, error: Exception) -> IversonError:

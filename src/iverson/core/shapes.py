@@ -25,6 +25,8 @@ MAX_RANK = 64
 
 def as_int(value: Any, operation: str, argument: str) -> int:
     """An integer argument; raises ArgumentTypeError for anything that is not one."""
+    if type(value) is int:
+        return value
     try:
         return operator.index(value)
     except TypeError:
@@ -32,6 +34,16 @@ def as_int(value: Any, operation: str, argument: str) -> int:
 
 
 _INT = frozenset((int,))
+
+
+def as_ints(
+    values: SupportsIndex | Sequence[SupportsIndex], operation: str, argument: str
+) -> tuple[int, ...]:
+    """A tuple of integers, from an integer or a list or tuple of them."""
+    items: Any = values if isinstance(values, (list, tuple)) else (values,)
+    if type(items) is tuple and _INT.issuperset(map(type, items)):
+        return items
+    return tuple([as_int(n, operation, argument) for n in items])
 
 
 #: Sequences that are no numbers one after the other.
@@ -61,7 +73,7 @@ def as_shape(shape: SupportsIndex | Iterable[SupportsIndex], operation: str) -> 
 
 def normalize_axis(axis: SupportsIndex, ndim: int, operation: str, argument: str = "axis") -> int:
     """One axis as a non-negative integer below ``ndim``; raises AxisError outside it."""
-    result = as_int(axis, operation, argument)
+    result = axis if type(axis) is int else as_int(axis, operation, argument)
     if not -ndim <= result < ndim:
         raise AxisError(
             operation,
@@ -125,14 +137,15 @@ def reduced_shape(shape: Shape, axis: Shape, keepdims: bool) -> Shape:
 
 def infer_shape(shape: Shape, size: int, operation: str) -> Shape:
     """A target shape with at most one -1 filled in, checked to hold ``size`` entries."""
-    unknown = [k for k, n in enumerate(shape) if n == -1]
-    known_size = prod(n for n in shape if n != -1)
-    if len(unknown) > 1 or any(n < -1 for n in shape):
+    unknown = shape.count(-1)
+    known_size = -prod(shape) if unknown else prod(shape)
+    if unknown > 1 or min(shape, default=0) < -1:
         raise ShapeError(
             operation, "shape", got=str(shape), expected="non-negative extents and at most one -1"
         )
     if unknown and known_size and size % known_size == 0:
-        return tuple(size // known_size if n == -1 else n for n in shape)
+        at = shape.index(-1)
+        return (*shape[:at], size // known_size, *shape[at + 1 :])
     if unknown or known_size != size:
         raise ShapeError(operation, "shape", got=str(shape), expected=f"a shape that holds {size} entries")
     return shape

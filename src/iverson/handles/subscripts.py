@@ -58,9 +58,14 @@ _ARRAYS = (np.ndarray, Handle)
 
 def getitem(x: Linked, key: Key) -> Any:
     """Result of ``x[key]``: a part of ``x`` for a basic key, otherwise a new tensor."""
-    items, gap = _expand(key, x.shape)
+    shape = x.shape
+    if shape and (type(key) is slice or (type(key) is int and -shape[0] <= key < shape[0])):
+        first: Any = _canonical((key,), shape)[0] if type(key) is slice else key % shape[0]
+        canonical: Any = (first, *map(slice, repeat(0), shape[1:], repeat(1)))
+        return as_part(_default[0].bind(_INDEX, (x,), {"key": canonical}), x, canonical)
+    items, gap = _expand(key, shape)
     if _OF_AXES.issuperset(map(type, items)):
-        canonical = _canonical(items, x.shape)
+        canonical = _canonical(items, shape)
         return as_part(bind(_INDEX, (x,), {"key": canonical}), x, canonical)
     basic, arrays, axes, target = _split(items, gap, x.shape)
     part = bind(_INDEX, (x,), {"key": basic}) if _reads_part(basic, x.shape) else x

@@ -17,7 +17,7 @@ from weakref import ref
 
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.tracked_guards import check_in_place
-from iverson.core.dispatch import Handle, bind, is_tracked, unwrap
+from iverson.core.dispatch import Handle, _default, bind, is_tracked, unwrap
 from iverson.core.errors import GradientError
 from iverson.core.op import Op
 from iverson.core.protocols import Params, Shaped
@@ -90,7 +90,8 @@ def as_part(part: Linked, base: Linked, key: Key) -> Any:
 
 def moved_part(x: Linked, op: str, params: Params) -> Any:
     """Result of an op that moves all entries of ``x``, linked to ``x`` as a part of it."""
-    return as_part(bind(TABLE[op], (x,), params), x, (TABLE[op], params))
+    record = TABLE[op]
+    return as_part(_default[0].bind(record, (x,), params), x, (record, params))
 
 
 def _itself(x: T) -> Any:

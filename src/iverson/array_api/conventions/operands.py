@@ -33,6 +33,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 T = TypeVar("T")
 
 SCALARS = (bool, int, float, complex)
+_ARRAYS = (Operand, np.ndarray)
 
 _KINDS = {"b": "bool", "i": "integer", "u": "unsigned integer", "f": "real floating", "c": "complex"}
 
@@ -143,7 +144,7 @@ def as_weak(x: Any, operation: str, argument: str = "x") -> Any:
 
     Such a scalar then takes the dtype of the other operand.
     """
-    return x if type(x) in SCALARS else as_operand(x, operation, argument)
+    return x if isinstance(x, Operand) or type(x) in SCALARS else as_operand(x, operation, argument)
 
 
 def as_operands(
@@ -194,7 +195,7 @@ def in_common(xs: Sequence[Array], composed: Callable[[list[Array]], A]) -> Any:
 def as_inexact(x: A | ArrayLike, operation: str, argument: str = "x") -> A:
     """Handle for an operand with a floating or complex dtype: integers and bools become the default float."""
     x = as_operand(x, operation, argument)
-    return cast(x, dtypes.to_inexact(x.dtype))
+    return x if x.dtype.kind in "fc" else cast(x, dtypes.to_inexact(x.dtype))
 
 
 def as_real(x: A | ArrayLike, operation: str, argument: str = "x", kinds: str = "f") -> A:
@@ -227,10 +228,13 @@ def in_single(function: Function) -> Function:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        operand_dtypes = [x.dtype for x in (*args, *kwargs.values()) if isinstance(x, Operand | np.ndarray)]
-        halves = [dtype for dtype in operand_dtypes if dtypes.is_half(dtype)]
-        if not halves:
+        for x in (*args, *kwargs.values()):
+            if isinstance(x, _ARRAYS) and x.dtype.itemsize == 2 and dtypes.is_half(x.dtype):
+                break
+        else:
             return function(*args, **kwargs)
+        operand_dtypes = [x.dtype for x in (*args, *kwargs.values()) if isinstance(x, _ARRAYS)]
+        halves = [dtype for dtype in operand_dtypes if dtypes.is_half(dtype)]
         wide = [_in_single(x) for x in args]
         result = function(*wide, **{k: _in_single(x) for k, x in kwargs.items()})
         decided = (
@@ -244,7 +248,7 @@ def in_single(function: Function) -> Function:
 
 
 def _in_single(x: Any) -> Any:
-    half = isinstance(x, Operand | np.ndarray) and dtypes.is_half(x.dtype)
+    half = isinstance(x, _ARRAYS) and dtypes.is_half(x.dtype)
     return F.astype(x, dtype=dtypes.float32) if half else x
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -14,6 +15,7 @@ from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.shapes import (
     Shape,
     as_int,
+    as_ints,
     as_shape,
     infer_shape,
     normalize_axes,
@@ -43,10 +45,8 @@ def reshape(x: A | ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) 
                     [2, 3]])
     """
     x = as_operand(x, "reshape")
-    new_shape = tuple(as_int(n, "reshape", "shape") for n in as_tuple(shape))
-    new_shape = infer_shape(new_shape, x.size, "reshape")
-    value = value_of(x, None)
-    if copy is False and is_strided(value):
+    new_shape = infer_shape(as_ints(shape, "reshape", "shape"), prod(x.shape), "reshape")
+    if copy is False and is_strided(value := value_of(x, None)):
         try:
             np.reshape(value, new_shape, copy=False)
         except ValueError:
@@ -243,7 +243,7 @@ def broadcast_to(x: A | ArrayLike, /, shape: ShapeLike) -> A:
                     [0, 1]])
     """
     x = as_operand(x, "broadcast_to")
-    sizes = [as_int(n, "broadcast_to", "shape") for n in as_tuple(shape)]
+    sizes = as_ints(shape, "broadcast_to", "shape")
     new = len(sizes) - x.ndim  # axes that x has not
     extents = (x.shape[k - new] if k >= new and n == -1 else n for k, n in enumerate(sizes))
     return F.broadcast_to(x, shape=as_shape(tuple(extents), "broadcast_to"))
@@ -291,7 +291,7 @@ def roll(x: A | ArrayLike, /, shift: ShapeLike, *, axis: Axes = None) -> A:
         flat = F.roll(as_vector(x, "roll"), shift=(shifts,), axis=(0,))
         return F.reshape(flat, shape=x.shape)
     axes = tuple(normalize_axis(a, x.ndim, "roll") for a in as_tuple(axis))
-    shifts_by_axis = tuple(as_int(s, "roll", "shift") for s in as_tuple(shift))
+    shifts_by_axis = as_ints(shift, "roll", "shift")
     if len(shifts_by_axis) == 1:
         shifts_by_axis *= len(axes)
     if len(shifts_by_axis) != len(axes):

@@ -236,11 +236,11 @@ def entry_count(x: Array, axes: Shape, keepdims: bool) -> Any:
 
     Types of operands with such entries register functions of their own.
     """
-    return product(x.shape[k] for k in axes)
+    return product([x.shape[k] for k in axes])
 
 
 def _averaged(total: Array, count: Wrapper | float) -> Any:
-    if isinstance(count, Wrapper):
+    if type(count) is not int and isinstance(count, Wrapper):
         return F.divide(total, F.where(F.greater(count, 0), count, float("nan")))
     if count > 0:
         return F.divide(total, count)

@@ -15,6 +15,7 @@ from iverson.codegen.emit import half_conversion, scalar_code, vector_access
 from iverson.codegen.emit.llvm_builder import I32, I64, Builder, Type, Value, as_type
 from iverson.codegen.emit.vector_access import Address
 from iverson.codegen.nests.access_checks import Plan
+from iverson.codegen.nests.integer_bounds import Scope, affine
 from iverson.codegen.nests.nodes import INT64, Buffer, Load, Local, Size, Store, Var
 from iverson.core import dtypes
 from iverson.expr.affine import LINEAR
@@ -284,13 +285,16 @@ class Machine:
     def _line(self, e: Load, p: Point) -> tuple[Value, Value] | None:
         """The last index of ``e`` in the first and in the last lane, if a contiguous read may be possible.
 
-        The index must be a minimum or maximum that grows by 0 or 1 from lane to lane; else the result is
-        None. Where it grows by 1 at each, the read is contiguous, and only at an edge it is not.
+        The index must be a minimum or maximum that grows by 0 or 1 from lane to lane, or one that jumps where
+        quotients change (`_jumps`); else the result is None. Where it grows by 1 at each, the read is
+        contiguous, and only at an edge it is not.
         """
         if p.lanes == 1 or not e.indices or e.buffer.strides is not None:
             return None
         index, leading_indices = e.indices[-1], e.indices[:-1]
-        if not (isinstance(index, Apply) and index.name in ("minimum", "maximum") and self._slow(index, p)):
+        if not isinstance(index, Apply):
+            return None
+        if not (self._slow(index, p) if index.name in ("minimum", "maximum") else self._jumps(index, p)):
             return None
         if not self._varies(index, p):
             return None
@@ -307,6 +311,34 @@ class Machine:
             return all(self._slow(a, p) for a in e.args)
         lane = self._as_linear(e, p)
         return lane is not None and lane.step in (0, 1)
+
+    def _jumps(self, e: Expr, p: Point) -> bool:
+        """True if an index provably grows by 1 from lane to lane, but where quotients in it change.
+
+        Each quotient grows by whole numbers, and the factors of all have one sign. So first and last lane are
+        as far apart as lanes are where none changes, and only there.
+        """
+        step, factors = 0, set[bool]()
+        for atom, factor in affine(e, Scope()).terms:
+            quotient = atom
+            if isinstance(atom, Apply) and atom.name == "remainder":  # a - n * (a // n), for n above 0
+                quotient, step, factor = atom, step + factor * self._even_step(atom.args[0], p), -factor
+            if isinstance(quotient, Apply) and quotient.name in ("remainder", "floor_divide"):
+                number, divisor = quotient.args
+                if not (isinstance(divisor, Const) and divisor.value > 0 and self._even_step(number, p) >= 0):
+                    return False
+                factors.add(factor > 0)
+            else:
+                lane = self.linear(atom, p)
+                if lane is None:
+                    return False
+                step += factor * lane.step
+        return step == 1 and len(factors) == 1
+
+    def _even_step(self, e: Expr, p: Point) -> int:
+        """The step of an expression from lane to lane; -1 if it is not known, or negative."""
+        lane = self.linear(e, p)
+        return -1 if lane is None else lane.step
 
     def _load_line(self, e: Load, p: Point, first: Value, last: Value) -> Value:
         """Emit a Load at an index that `_line` accepts: contiguous, or lane by lane at an edge.

@@ -146,19 +146,30 @@ def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
     lets : definitions of names that the indices use.
     """
     scope = Scope(lets={x.name: x.value for x in lets})
-    moves = 0
-    for axis, index in enumerate(access.indices):
+    distance = 0
+    for index, stride in zip(access.indices, _strides(access.buffer), strict=True):
         form = affine(index, scope)
         coefficient = form.coefficient(Var(name))
         atoms = [t for t in form.terms if not isinstance(t[0], Var) and depends(t[0], {name})]
-        clamped = len(atoms) == 1 and atoms[0][1] == 1 and is_held(atoms[0][0], name)
-        hidden = bool(atoms) and (not clamped or coefficient != 0)
-        c = 1 if clamped else coefficient
-        if hidden or (c and (axis != len(access.indices) - 1 or access.buffer.strides is not None)):
+        if atoms:
+            line = stride == 1 and access.buffer.strides is None and len(atoms) == 1 and atoms[0][1] == 1
+            if coefficient or not (line and is_held(atoms[0][0], name)):
+                return 2
+            coefficient = 1
+        if coefficient and stride is None:
             return 2
-        if c:
-            moves = 1 if c == 1 else 3 if 2 <= c <= 4 else 2
-    return moves
+        distance += coefficient * (stride or 0)
+    return {0: 0, 1: 1, 2: 3, 3: 3, 4: 3}.get(distance, 2)
+
+
+def _strides(buffer: Buffer) -> Sequence[int | None]:
+    """Entries between neighbours along each axis; None where a size says how many."""
+    if buffer.strides is not None:
+        return [s if isinstance(s, int) else None for s in buffer.strides]
+    strides: list[int | None] = [1]
+    for n in reversed(buffer.shape[1:]):
+        strides.append(strides[-1] * n if strides[-1] is not None and isinstance(n, int) else None)
+    return strides[-1 : -1 - len(buffer.shape) : -1] if buffer.shape else ()
 
 
 def is_held(e: Expr, name: str) -> bool:

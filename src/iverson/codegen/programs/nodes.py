@@ -47,7 +47,7 @@ Meaning
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
@@ -102,14 +102,13 @@ class View:
     @property
     def transposed(self) -> View:
         """The same entries with the last two axes exchanged."""
-        shape = (*self.shape[:-2], self.shape[-1], self.shape[-2])
-        return View(
-            self.buffer,
-            shape,
-            (*self.strides[:-2], self.strides[-1], self.strides[-2]),
-            self.offset,
-            self.moves,
-        )
+        *batch, row, column = range(len(self.shape))
+        return self.permuted((*batch, column, row))
+
+    def permuted(self, axes: Sequence[int]) -> View:
+        """The same entries with the axes in another order."""
+        shape, strides = ([x[k] for k in axes] for x in (self.shape, self.strides))
+        return View(self.buffer, tuple(shape), tuple(strides), self.offset, self.moves)
 
     def reshaped(self, shape: tuple[int, ...]) -> View | None:
         """The entries in another shape, in the same order; None where strides can not say it."""

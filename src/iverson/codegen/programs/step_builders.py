@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from math import prod
 
 from iverson.codegen.nests.nodes import (
@@ -37,6 +38,8 @@ SMALL_PRODUCT, OFTEN = 2**19, 16
 SYMMETRIC, PANEL = 96, 64
 #: Columns that fill the lanes.
 COLUMNS = 8
+#: Rows of a matrix that are added up together, and columns of the sum that stay in the first cache.
+ROWS, ADDED = 8, 1024
 
 
 def axes(shape: Sequence[int], prefix: str = "i") -> tuple[Axis, ...]:
@@ -103,7 +106,7 @@ def product(
     along = right.strides[-1] == 1 and out.shape[-1] >= COLUMNS
     small = max(*left.shape[-2:], out.shape[-1]) <= (OWN_ALONG if along else OWN)
     small |= left.shape[-1] == 1  # one multiplication an entry: BLAS would copy the factors first
-    small |= out.shape[-2:] == (1, 1)  # a dot product, for which BLAS's product of matrices is slow
+    small |= 1 in out.shape[-2:]  # of a vector: OpenBLAS's product of matrices copies the matrix first
     plain = alpha == 1 and beta in (0, 1) and out.buffer.dtype.kind in "fc"
     if plain and (small or blas_calls.call(step) is None):
         return multiplied(out, left, right, fresh=beta == 0)
@@ -192,6 +195,10 @@ _KEPT = 1024
 
 def _multiplied(out: View, lhs: View, rhs: View, fresh: bool) -> Nest:
     """Build the nest that `multiplied` keeps, for views with other buffers too."""
+    if out.buffer.dtype.kind == "f" and len(out.shape) == 2 and lhs.shape[-1] >= ROWS:
+        for along, matrix in ((0, lhs), (1, rhs)):
+            if out.shape[1 - along] == 1 and out.shape[along] >= COLUMNS and matrix.strides[along] == 1:
+                return _rows_added(out, lhs, rhs, along, fresh)
     *batch, row, column = axes(out.shape)
     inner = Axis("k", Const(0), Const(lhs.shape[-1]))
     at = variables(batch)
@@ -213,6 +220,41 @@ def _multiplied(out: View, lhs: View, rhs: View, fresh: bool) -> Nest:
     )
     views = {"out": out, "left": lhs, "right": rhs}
     return nest("product", boxed(task), views, ("out",) if fresh else ())
+
+
+def _rows_added(out: View, lhs: View, rhs: View, along: int, fresh: bool) -> Nest:
+    """Nest of a product with a vector where the matrix is contiguous along the result: its rows are added up.
+
+    Some rows at a time, so that each line of the matrix is read once, and the result from the first cache.
+
+    along : the axis of the matrix that is the result's: 0 of ``lhs``, 1 of ``rhs``.
+    """
+    count, columns, dtype = lhs.shape[-1], out.shape[along], out.buffer.dtype
+    j, start, zero = Var("j"), Var("block"), Const(0)
+    row, column = (j, zero) if along == 0 else (zero, j)
+    end: Expr = start + ADDED
+    if columns % ADDED:
+        end = Apply("minimum", (end, Const(columns)), INT64)
+
+    def added(first: Expr, number: int, how: str) -> Stmt:
+        terms = [
+            Apply(
+                "multiply",
+                (Load(as_buffer("left", lhs), (row, k)), Load(as_buffer("right", rhs), (k, column))),
+                dtype,
+            )
+            for k in (first + u for u in range(number))
+        ]
+        total = reduce(lambda x, y: Apply("add", (x, y), dtype), terms)
+        store = Store(as_buffer("out", out), (row, column), total, how)
+        return Loop("j", start, end, (store,), mark="vector", factor=2)
+
+    first = count % ROWS or ROWS
+    body = [added(zero, first, "assign" if fresh else "sum")]
+    if first < count:
+        body.append(Loop("i", Const(first), Const(count), (added(Var("i"), ROWS, "sum"),), step=ROWS))
+    phase = Loop(start.name, zero, Const(columns), tuple(body), step=ADDED, mark="parallel")
+    return nest("product", [phase], {"out": out, "left": lhs, "right": rhs}, ("out",) if fresh else ())
 
 
 def _as_passed(v: View) -> tuple[object, ...]:

@@ -206,7 +206,9 @@ def _phases(task: Task, name: str, step: int) -> list[Task]:
     else:
         return [task]
     tasks = [_stepped(task, name, first, d, -(-(high - first) // d)) for first in starts]
-    if step == 1 and _reads_cost(_aligned(tasks[0]), name) >= _reads_cost(_aligned(task), name):
+    # A store of every d-th entry takes as long as lanes that are read one by one; a reduction has few stores.
+    stores = 0 if task.reduces else MOTION_COST[2]
+    if step == 1 and stores + _reads_cost(_aligned(tasks[0]), name) >= _reads_cost(_aligned(task), name):
         return [task]
     return tasks
 

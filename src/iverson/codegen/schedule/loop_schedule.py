@@ -53,6 +53,8 @@ MANY, WRITTEN, ALL_WRITTEN = 16, 64, 160
 SHORT = 8
 #: Rows of a register tile of two vectors.
 TILE = 8
+#: Entries of a line of a cache that a tile of a transpose reads or writes together.
+TRANSPOSED = 16
 #: How many times fewer terms are written out where reads are strided: each is several vectors and a shuffle.
 STRIDED = 8
 #: Iterations of a loop that are written out at most, where a user asks for it.
@@ -202,7 +204,7 @@ class Choice:
         candidates = [*even, *(self.reduced if self.task.combine != "assign" else ()), *self.walked]
         usable = [a for a in candidates if (a.extent is None or a.extent > 1) and a.lever != "unroll"]
         usable = [a for a in usable if a is not self.asked] or usable
-        best = min(usable, key=self.weight, default=None)
+        best = min(usable, key=lambda a: (self.weight(a), motion(self.store, a.name) != 1), default=None)
         if best is not None and not self.task.reduces and self._only_scattered(best):
             return None
         return best
@@ -221,7 +223,7 @@ class Choice:
         v, task = self.vector, self.task
         if not task.reduces or v is None or task.combine.startswith("arg"):
             self.factor = 4 if v in self.reduced and not task.combine.startswith("arg") else 2
-            return None
+            return self._transposing_axis()
 
         def shared(a: Axis) -> float:
             still = [x for x in task.loads if not motion(x, a.name, task.lets)]
@@ -260,6 +262,25 @@ class Choice:
                 size = _divisor(best.extent, 12)
             self.tile = size
         return best
+
+    def _transposing_axis(self) -> Axis | None:
+        """The axis along which an access is contiguous that the lanes scatter; None if there is none.
+
+        Tiles read and write each line of such memory as a whole before it leaves the cache. Without them a
+        transposed matrix whose rows are a power of two apart is read from a further cache at every entry.
+        Sets ``factor`` and ``tile``.
+        """
+        task, v = self.task, self.vector
+        if task.reduces or task.walk is not None or v is None or v not in self.outer:
+            return None
+        accesses: tuple[Load | Store, ...] = (self.store, *task.loads)
+        scattered = [x for x in accesses if motion(x, v.name, task.lets) == 2]
+        for a in self.plain:
+            long = a is not v and not a.lever and (a.extent is None or a.extent >= TRANSPOSED)
+            if long and any(motion(x, a.name, task.lets) == 1 for x in scattered):
+                self.factor, self.tile = 1, TRANSPOSED
+                return a
+        return None
 
     # --- building ---------------------------------------------------------------------------------
 

@@ -374,18 +374,10 @@ class Segment:
     # --- recurrences ------------------------------------------------------------------------------
 
     def recurrence(self, e: Equation) -> None:
-        """Add the loop of a recurrence; for an axis other than the first, in a temp that is then copied."""
-        axis, (v,) = e.params["axis"], e.results
+        """Add the loops of a recurrence."""
+        (v,) = e.results
         operands = [_stretched(self.view_of(x), v.shape) for x in e.operands]
-        out = self.made(v)
-        lines, shape = out, (v.shape[axis], *v.shape[:axis], *v.shape[axis + 1 :])
-        if axis:
-            lines = self.memory.temp(v.dtype, shape)
-        self.steps += recurrence_loops.steps(e, operands, lines, self.memory.variable())
-        if axis:
-            inner = lines.strides[1:]
-            strides = (*inner[:axis], lines.strides[0], *inner[axis:])
-            self.steps.append(step_builders.copy(out, View(lines.buffer, v.shape, strides)))
+        self.steps += recurrence_loops.steps(e, operands, self.made(v), self.memory)
 
     # --- orders -----------------------------------------------------------------------------------
 
