@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import isinf
 
 from iverson.codegen.nests.integer_bounds import Ranges, Scope, affine, extremes, never, non_negative
 from iverson.codegen.nests.nodes import (
@@ -33,6 +32,7 @@ from iverson.codegen.nests.nodes import (
 from iverson.expr.affine import Affine, difference, single
 from iverson.expr.function_facts import NEGATED
 from iverson.expr.nodes import Apply, Const, Expr, Select, subexpressions
+from iverson.expr.symbolic_numbers import is_infinite
 
 #: Sets of choices that accesses of one node are looked at behind, each by itself.
 MANY = 8
@@ -93,7 +93,7 @@ def _plan(kernel: Kernel, ranges: Ranges) -> Plan:
         writable = {b.name for b in kernel.buffers if b.role != "in"}
         any_sizes = dict.fromkeys(kernel.sizes, (0, 0))
         kernel.once["unproven"] = [
-            (a, _facts(a.scope, writable), not any(map(isinf, extremes(a.index, a.scope, any_sizes))))
+            (a, _facts(a.scope, writable), not any(map(is_infinite, extremes(a.index, a.scope, any_sizes))))
             for a in accesses(kernel)
             if not inside(a, {})
         ]

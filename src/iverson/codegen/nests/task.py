@@ -159,7 +159,9 @@ def motion(access: Load | Store, name: str, lets: Sequence[Let] = ()) -> int:
         if coefficient and stride is None:
             return 2
         distance += coefficient * (stride or 0)
-    return {0: 0, 1: 1, 2: 3, 3: 3, 4: 3}.get(distance, 2)
+    if 0 <= distance <= 1:
+        return int(distance == 1)
+    return 3 if 2 <= distance <= 4 else 2
 
 
 def _strides(buffer: Buffer) -> Sequence[int | None]:

@@ -98,7 +98,7 @@ def _in_step(x: Load | Store, a: Axis, b: Axis, elsewhere: bool) -> bool:
         return False
     between = x.buffer.shape[first[0] + 1 : second[0]]
     extents = x.buffer.shape[first[0]], x.buffer.shape[second[0]]
-    return first < second and extents == (a.extent, b.extent) and set(between) <= {1}
+    return first < second and extents == (a.extent, b.extent) and all(n == 1 for n in between)
 
 
 def _places(x: Load | Store, a: Axis) -> list[int]:
