@@ -152,6 +152,7 @@ def batches(
     return Batches(arrays, size, rng, drop_last=drop_last, pad=pad, progress=progress)
 
 
+@checked
 def progress(
     items: Iterable[Item],
     label: str = "progress",

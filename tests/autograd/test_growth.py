@@ -127,13 +127,13 @@ SMALL_CALLS = {
     "sum": (lambda a, b: a.sum(), 15),
     "sum over an axis": (lambda a, b: a.sum(axis=0), 16),
     "mean": (lambda a, b: a.mean(), 30),
-    "softmax": (lambda a, b: iv.nn.softmax(a, axis=-1), 16),
+    "softmax": (lambda a, b: iv.nn.softmax(a, axis=-1), 17),
     "reshape": (lambda a, b: a.reshape((-1, 2)), 19),
     "transpose": (lambda a, b: a.mT, 12),
     "a row": (lambda a, b: a[1], 12),
     "rows": (lambda a, b: a[1:3], 14),
     "where": (lambda a, b: iv.where(True, a, b), 14),
-    "concat": (lambda a, b: iv.concat([a, b]), 21),
+    "concat": (lambda a, b: iv.concat([a, b]), 22),
 }
 
 

@@ -438,7 +438,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     },
     "iverson.codegen.nests.access_checks": {
         "drop: x.name in scope.lets": "what has an unknown name is not steady, which is asked first",
-        "drop: inside(a, ranges)": "a shortcut: the facts are not asked for",
         "0 -> 1": "any interval with ends; comparisons have operands of one dtype",
     },
     "iverson.autograd.node": {

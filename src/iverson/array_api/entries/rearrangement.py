@@ -19,7 +19,7 @@ from iverson.core import dtypes
 from iverson.core.dispatch import has_entries, unwrap
 from iverson.core.errors import ArgumentError, IndexingError, ShapeError
 from iverson.core.inputs.arguments import as_sequence, checked
-from iverson.core.shapes import as_int, as_shape, normalize_axis
+from iverson.core.shapes import as_int, as_shape, check_storable, normalize_axis
 from iverson.handles import Tensor
 from iverson.ops import F
 
@@ -227,6 +227,7 @@ def _corners(name: str, n: SupportsIndex, k: SupportsIndex, m: SupportsIndex | N
     columns = rows if m is None else as_int(m, name, "m")
     if rows < 0 or columns < 0:
         raise ArgumentError(name, "n", got=f"{rows} and {columns}", expected="extents of at least 0")
+    check_storable((rows, columns), dtypes.int64, name, "n")
     i, j = getattr(np, name)(rows, max(-rows, min(offset, columns)), columns)
     return asarray(i), asarray(j)
 

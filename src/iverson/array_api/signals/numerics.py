@@ -31,7 +31,7 @@ from iverson.array_api.reduction.reductions import sum as _sum
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.inputs.arguments import as_real, checked
-from iverson.core.shapes import as_int, check_choice, normalize_axes, normalize_axis
+from iverson.core.shapes import as_int, check_choice, check_storable, normalize_axes, normalize_axis
 from iverson.handles import Tensor
 from iverson.ops import F
 
@@ -262,6 +262,7 @@ def vander(x: A | ArrayLike, /, N: SupportsIndex | None = None, *, increasing: b
     count = x.shape[0] if N is None else as_int(N, "vander", "N")
     if count < 0:
         raise ArgumentError("vander", "N", got=str(count), expected="at least 0")
+    check_storable((x.shape[0], count), x.dtype, "vander", "N")
     powers = [ones_like(x)]
     for _ in range(1, count):
         powers.append(powers[-1] * x)

@@ -9,7 +9,7 @@ Of its siblings it may import all; none of them imports it.
 - `program_emission`: LLVM IR of launches: one function for all of them.
 - `product_emission`: machine code for matrix products, shared among threads where they are long.
 - `routine_emission`: calls of routines.
-- `array_checks`: checks of the arrays of a call.
+- `buffer_checks`: checks of the arrays of a call.
 - `compiled_program`: compiled programs: `compile_program`, and their calls.
 - `compiled_kernel`: kernels by themselves, for any sizes: `compile_kernel`.
 """

@@ -15,7 +15,7 @@ import numpy as np
 
 from iverson.codegen.execution.verify import verify
 from iverson.codegen.launches import compiled_program
-from iverson.codegen.launches.array_checks import sizes_of
+from iverson.codegen.launches.buffer_checks import sizes_of
 from iverson.codegen.launches.compiled_program import CompiledProgram, compile_program
 from iverson.codegen.launches.integer_arguments import CodeSharing
 from iverson.codegen.nests.nodes import Kernel, shape_at

@@ -19,7 +19,7 @@ from iverson.codegen.execution import object_code
 from iverson.codegen.execution.native_workers import TEAM
 from iverson.codegen.execution.routines import Failure, error_of
 from iverson.codegen.launches import program_emission
-from iverson.codegen.launches.array_checks import sizes_of
+from iverson.codegen.launches.buffer_checks import sizes_of
 from iverson.codegen.launches.integer_arguments import CodeSharing, KnownCode, NoGeneralCode
 from iverson.codegen.launches.nodes import Launches, are_shared
 from iverson.codegen.launches.print import launches_text

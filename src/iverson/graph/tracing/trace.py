@@ -356,7 +356,8 @@ class Trace(Level):
         # Entries of a box that move to places which only a run knows are a selection there.
         moves = (op.entry_map.moves and op is not TABLE["index_basic"]) or op is TABLE["pack"]
         selects = selects or begins(op, params) or (Box in supports and moves)
-        if Stored not in supports and not any(isinstance(p, Pattern) for p in params.values()):
+        of_entries = StandIn.is_in_use and Stored not in supports
+        if of_entries and not any(isinstance(p, Pattern) for p in params.values()):
             operand_avals = [x.aval for x in operands if type(x) is Value]
             result_avals = tuple([_with_stand_ins(a, operand_avals, op, params) for a in result_avals])
         results = tuple([Value(_selecting(a) if selects else a) for a in result_avals])

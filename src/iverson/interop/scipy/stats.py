@@ -455,7 +455,7 @@ nbinom = Distribution(
 #: Distributions by SciPy's own formulas (`iverson.interop.scipy.distributions.scipy_formulas`), made on use.
 _OF_SCIPY = (
     "alpha", "anglit", "arcsine", "argus", "betabinom", "betanbinom", "betaprime", "boltzmann", "bradford",
-    "burr", "burr12", "chi", "cosine", "crystalball", "dgamma", "dlaplace", "dpareto_lognorm", "dweibull",
+    "burr12", "chi", "cosine", "crystalball", "dgamma", "dlaplace", "dpareto_lognorm", "dweibull",
     "erlang", "exponnorm", "exponpow", "exponweib", "fatiguelife", "fisk", "foldcauchy", "foldnorm",
     "gausshyper", "genexpon", "genextreme", "gengamma", "genhalflogistic", "genlogistic", "gennorm",
     "genpareto", "gibrat", "gompertz", "gumbel_l", "halfcauchy", "halfgennorm", "halflogistic", "halfnorm",
