@@ -138,17 +138,24 @@ def by_rows(name: str, axis: str, over: str) -> Any:
 def test_ops_of_equal_structure_speak_each_of_its_own_names(how: str, order: int) -> None:
     """Their code is one; at run time too, in derivatives, compiled or not, for one shape and for all."""
     table, good, bad = iv.asarray(np.random.rand(4, 3)), np.array([0, 2]), np.array([0, 7])
+
+    def check(call: Callable[..., Any], name: str, axis: str, over: str, n: int) -> None:
+        call(table, np.resize(good, n))
+        where = rf"{name}_table\[{name}_rows\[{axis}\], {over}\], where {axis} = 1, {over} = 0;"
+        with pytest.raises(IndexingError, match=rf"^te.{name}\b.*'{name}_table': got index 7 .* {where}"):
+            call(table, np.resize(bad, n))
+
+    calls = []
     for name, axis, over in (("first", "i", "k"), ("second", "row", "column")):
         own = by_rows(name, axis, over)
         f = lambda t, index, own=own: own(t, index).sum()
         for _ in range(order):
             f = lambda t, index, f=f: iv.grad(lambda t: f(t, index))(t).sum()
-        call = iv.jit(f) if how == "jit" else f
+        calls.append((iv.jit(f) if how == "jit" else f, name, axis, over))
         for n in (2, 3, 5):
-            call(table, np.resize(good, n))
-            where = rf"{name}_table\[{name}_rows\[{axis}\], {over}\], where {axis} = 1, {over} = 0;"
-            with pytest.raises(IndexingError, match=rf"^te.{name}\b.*'{name}_table': got index 7 .* {where}"):
-                call(table, np.resize(bad, n))
+            check(*calls[-1], n)
+    for call in reversed(calls):  # a shape that the second meets before the first
+        check(*call, 7)
 
 
 def test_derivatives_are_called_after_arguments() -> None:

@@ -104,8 +104,9 @@ def points(n):
     x, k = te.placeholder((n, 4), name="x"), te.reduce_axis(n, "k")
     s = te.compute((n, 4), lambda i, j: te.sum(te.bracket(k <= i) * x[k, j], axis=k), "s")
     gradient = te.differentiate(s, [x], head=te.placeholder((n, 4), name="h"))
-    lines = [line for t in (s, gradient) for line in te.explain(t).splitlines() if "visited" in line]
-    visited = [int(line.split()[1]) for line in lines]
+    lines = [line for t in (s, gradient) for line in te.explain(t).splitlines()]
+    visited = [int(line.split()[1]) for line in lines if line.startswith("  points ")]
+    assert len(visited) == 6  # of each statement; the program's line sums them
     assert all(v <= 4 * n for v in visited)
     return sum(visited)
 

@@ -123,13 +123,15 @@ class Lowered:
             code = self._bound[key] = self._at(values)
             for first in list(self._bound)[:-KEPT]:
                 self._bound.pop(first, None)
-        return code
+        return code.said_as(self.said or self.program)  # equal programs share the bound codes
 
     def _at(self, values: Mapping[str, int]) -> Lowered:
         buffers = {t: _buffer_at(b, values) for t, b in self.buffers.items()}
         steps = tuple(s.at(values) if isinstance(s, SomeProduct) else s for s in self.steps)
         scratch = tuple(_buffer_at(b, values) for b in self.scratch)
-        return replace(self, steps=steps, buffers=buffers, scratch=scratch, values=values, _calls={})
+        return replace(
+            self, steps=steps, buffers=buffers, scratch=scratch, values=values, said=None, _calls={}
+        )
 
     def __call__(
         self,
