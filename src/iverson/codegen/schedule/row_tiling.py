@@ -43,7 +43,7 @@ from iverson.codegen.nests.phase_cost import cost, is_worth_threads
 from iverson.codegen.schedule.loop_fusion import STATEMENTS, apart, fresh, shapes_in
 from iverson.core.python.cached import cached_property
 from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
-from iverson.expr.symbolic_numbers import lifted
+from iverson.expr.symbolic_numbers import pinned
 
 #: Rows of a block, if so many blocks are left for threads.
 ROWS, BLOCKS = 8, 16
@@ -300,7 +300,7 @@ class _Rows:
             return self.parts[0].phase.step
         if all(p.block is not None and p.tile == 1 for p in self.parts):
             return min(p.phase.step for p in self.parts)
-        size = lifted(lcm)(*(p.tile for p in self.parts))
+        size = lcm(*(pinned(p.tile) for p in self.parts))
         while 2 * size <= ROWS and (self.blocks_of(2 * size) >= BLOCKS or not self.is_long):
             size *= 2
         return size
