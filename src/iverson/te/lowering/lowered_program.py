@@ -208,8 +208,8 @@ class Lowered:
             later = {n for _, group in groups[k + 1 :] for s in group for n in touched_by(s, self.buffers)}
             here = {n for s in steps for n in touched_by(s, self.buffers)}
             # No step touches an output without entries.
-            made = {n for n in (*lasting, *later) if n in here or n not in later} - roles.keys()
-            results = {n: "out" for n in (*lasting, *sorted(later)) if n in made}
+            outs = {n for n in (*lasting, *later) if n in here or n not in later} - roles.keys()
+            results = {n: "out" for n in (*lasting, *sorted(later)) if n in outs}
             yield native_call(steps, buffers, roles | results, self.values, sharing, threads)
             roles |= dict.fromkeys(results, "inout")
 
