@@ -184,7 +184,7 @@ class Expansion:
         if e.name == "multiply" and e.args[0] is e.args[1]:
             return self._squared(e.args[0], k)
         terms = []
-        for orders in _compositions(k, len(groups)):
+        for orders in compositions(k, len(groups)):
             args = list(e.args)
             for group, j in zip(groups, orders, strict=True):
                 parts = [self._of(e.args[n], j) for n in group]
@@ -289,11 +289,11 @@ def _total(terms: Iterator[Expr | None] | Sequence[Expr | None]) -> Expr | None:
     return total
 
 
-def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """All ways to write a number as a sum of so many numbers, in order."""
     if parts == 1:
         yield (total,)
         return
     for first in range(total + 1):
-        for orders in _compositions(total - first, parts - 1):
+        for orders in compositions(total - first, parts - 1):
             yield (first, *orders)

@@ -59,6 +59,7 @@ from iverson.graph.ir.operations import function_op
 from iverson.kernels.deferred_patterns import origin_of
 from iverson.kernels.index_keys import canonical_slice
 from iverson.layouts import Layout, Sparse, Zero, register, to_strided
+from iverson.te.derivatives.taylor_mode import compositions
 from iverson.transforms.batching.batch_level import Batch, Batched
 from iverson.transforms.series.curves import (
     Curves,
@@ -861,7 +862,7 @@ class Product:
         if self._is_square():
             return (self._squared(k),)
         sums: list[list[Coefficient]] = [[] for _ in self.results]
-        for orders in _compositions(k, len(self.groups)):
+        for orders in compositions(k, len(self.groups)):
             args = self._operands(orders)
             if args is None:
                 continue
@@ -1007,16 +1008,6 @@ def run(op: Op, args: tuple[Argument, ...], params: Params) -> Any:
         out = op.evaluate(args, **params)
         return tuple(out) if op.multiple else out[0]
     return bind(op, args, dict(params))
-
-
-def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """All ways to write a number as a sum of so many numbers, in order."""
-    if parts == 1:
-        yield (total,)
-        return
-    for first in range(total + 1):
-        for orders in _compositions(total - first, parts - 1):
-            yield (first, *orders)
 
 
 def _groups(op: Op, args: Sequence[Argument], varying: Sequence[int]) -> list[tuple[int, ...]] | None:
