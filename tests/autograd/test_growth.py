@@ -3,7 +3,6 @@ give back are counted."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 import iverson as iv
 from iverson.autograd import grad
 from iverson.ops import TABLE
-from tests.tools.entered import python_calls
+from tests.tools.entered import listening, python_calls
 
 
 def scalars(n: int) -> list[Any]:
@@ -85,11 +84,8 @@ def handed_over(function: Callable[[], Any]) -> tuple[int, Any]:
         if event == "call" and code.co_flags & 4:
             count += len(frame.f_locals[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]])
 
-    sys.setprofile(listen)
-    try:
+    with listening(listen):
         result = function()
-    finally:
-        sys.setprofile(None)
     return count, result
 
 

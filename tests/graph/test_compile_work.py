@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import iverson as iv
 from iverson.codegen.execution import object_code
 from iverson.codegen.launches import program_emission
 from tests.conformance.product import EXHAUSTIVE
+from tests.tools.entered import entered_by
 
 RNG = np.random.default_rng(0)
 W = iv.asarray(0.1 * RNG.normal(size=(40, 40)))
@@ -58,7 +58,7 @@ def compiled_work(
     f: Callable[..., Any], args: Any, patch: pytest.MonkeyPatch, *, gradient: bool
 ) -> tuple[int, int]:
     """The functions of Python entered by the first call, and the lines of the longest function of LLVM."""
-    entered, longest = 0, 0
+    longest = 0
     to_object = object_code.to_object
 
     def measured(text: str, machine: Any) -> bytes:
@@ -66,21 +66,12 @@ def compiled_work(
         longest = max(longest, *(body.count("\n") for body in text.split("\ndefine ")))
         return to_object(text, machine)
 
-    def count(_frame: Any, event: str, _argument: Any) -> None:
-        nonlocal entered
-        entered += event == "call"
-
     def loss(*a: Any) -> Any:
         return f(*a).sum()
 
     patch.setattr(object_code, "to_object", measured)
     compiled = iv.jit(iv.grad(loss) if gradient else f)
-    sys.setprofile(count)
-    try:
-        compiled(*args)
-    finally:
-        sys.setprofile(None)
-    return entered, longest
+    return entered_by(lambda: compiled(*args)), longest
 
 
 @pytest.mark.parametrize(

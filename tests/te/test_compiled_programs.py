@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from iverson.te.lowering.lowered_program import Run
 from iverson.te.lowering.statement_lowering import lower
 from tests.codegen.fenced import fenced
 from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.tools.entered import entered_by
 
 from .programs import hold, hold_all
 
@@ -194,23 +194,8 @@ def test_compiling_a_chain_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
     def compiled(stages: int) -> None:
         assert lower(te.eliminate(chain(stages))).calls()
 
-    def calls(stages: int) -> int:
-        counted = 0
-
-        def count(_frame: Any, event: str, _argument: Any) -> None:
-            nonlocal counted
-            counted += event == "call"
-
-        before = sys.getprofile()
-        sys.setprofile(count)
-        try:
-            compiled(stages)
-        finally:
-            sys.setprofile(before)
-        return counted
-
     compiled(3)  # imports, isl's answers
-    n = [calls(stages) for stages in (10, 20, 40)]
+    n = [entered_by(lambda stages=stages: compiled(stages)) for stages in (10, 20, 40)]
     assert n[2] - n[1] <= 2.1 * (n[1] - n[0])
 
 

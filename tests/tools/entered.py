@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -15,9 +18,19 @@ def python_calls(call: Any) -> int:
 def entered_by(call: Any) -> int:
     """How many Python functions one call enters."""
     entered: list[Any] = []
-    sys.setprofile(lambda frame, event, _: entered.append(frame.f_code) if event == "call" else None)
-    try:
+    with listening(lambda frame, event, _: entered.append(frame.f_code) if event == "call" else None):
         call()
+    return len(entered)
+
+
+@contextmanager
+def listening(listen: Callable[[Any, str, Any], Any]) -> Iterator[None]:
+    """Profile the body by ``listen``; finalizers of what other tests left behind do not run in it."""
+    gc.collect()
+    gc.disable()
+    sys.setprofile(listen)
+    try:
+        yield
     finally:
         sys.setprofile(None)
-    return len(entered)
+        gc.enable()

@@ -22,6 +22,7 @@ import iverson as iv
 from iverson.core.errors import ArgumentError, ArgumentTypeError
 from iverson.graph.calls.compiled_ops import Compiled
 from iverson.layouts import Zero, to_strided
+from tests.tools.entered import entered_by
 
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -3.0]])
 
@@ -488,18 +489,7 @@ def test_what_is_closed_over_costs_a_call_no_more_than_arguments_do():
             f = iv.jit(lambda x, weights: sum((x * w).sum() for w in weights))
         given = (iv.asarray(np.ones(3)), *([] if closed else [weights]))
         f(*given), f(*given)
-        calls = 0
-
-        def count(_frame, event, _argument):
-            nonlocal calls
-            calls += event == "call"
-
-        sys.setprofile(count)
-        try:
-            f(*given)
-        finally:
-            sys.setprofile(None)
-        return calls
+        return entered_by(lambda: f(*given))
 
     each = [entered(16, closed) - entered(8, closed) for closed in (True, False)]
     assert each[0] <= each[1]

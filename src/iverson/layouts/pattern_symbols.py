@@ -96,13 +96,6 @@ class StandIn(int):
     """
 
     __slots__ = ()
-    #: Whether there ever was one.
-    is_in_use = False
-
-    def __new__(cls, number: int) -> StandIn:
-        StandIn.is_in_use = True
-        return super().__new__(cls, number)
-
     for _name in (*_ALONE, *_SIDED, *(f"r{name}" for name in _SIDED)):
         locals()[f"__{_name}__"] = _guarded(f"__{_name}__")
     del _name

@@ -40,6 +40,7 @@ from iverson.core.entries import FULL, Box, Bracket, Nothing, Stored
 from iverson.core.errors import GraphError
 from iverson.core.op import Op
 from iverson.core.protocols import LayoutValue, Params
+from iverson.core.shapes import Shape
 from iverson.core.table import TABLE
 from iverson.graph.ir.dtype_inference import without_shape
 from iverson.graph.ir.entry_ops import index_array, stored_on
@@ -356,10 +357,8 @@ class Trace(Level):
         # Entries of a box that move to places which only a run knows are a selection there.
         moves = (op.entry_map.moves and op is not TABLE["index_basic"]) or op is TABLE["pack"]
         selects = selects or begins(op, params) or (Box in supports and moves)
-        of_entries = StandIn.is_in_use and Stored not in supports
-        if of_entries and not any(isinstance(p, Pattern) for p in params.values()):
-            operand_avals = [x.aval for x in operands if type(x) is Value]
-            result_avals = tuple([_with_stand_ins(a, operand_avals, op, params) for a in result_avals])
+        if _have_stand_ins((*avals, *result_avals), params) and Stored not in supports:
+            result_avals = _with_stand_ins(result_avals, avals, op, params)
         results = tuple([Value(_selecting(a) if selects else a) for a in result_avals])
         self.equations.append(
             Equation(op, operands, dict(params), results, differentiated.get() or user_call())
@@ -530,29 +529,42 @@ def _as_read(x: LayoutValue | complex) -> Any:
     return ref(x) if isinstance(x, Handle) and has_entries(x) else value_of(x, x)
 
 
-def _with_stand_ins(aval: Aval, operands: Sequence[Aval], op: Op, params: Params) -> Aval:
-    """Aval of a result in which extents stand for any number of entries if they may follow from one.
+def _have_stand_ins(avals: Sequence[Aval | complex], params: Params) -> bool:
+    """True if an extent, or a parameter ``shape``, has a number that stands for any number of entries."""
+    for x in avals:  # each equation of each trace comes here: no function is entered
+        if isinstance(x, Aval) and type(x.shape) is tuple and StandIn in map(type, x.shape):
+            return True
+    return StandIn in map(type, params.get("shape") or ())
+
+
+def _with_stand_ins(
+    results: tuple[Aval, ...], operands: Sequence[Aval | complex], op: Op, params: Params
+) -> tuple[Aval, ...]:
+    """Avals of results in which extents stand for any number of entries if they may follow from one.
 
     An op infers them as plain ints, or has a result in its cache that was inferred for another trace.
     """
-    shapes = [a.shape for a in operands if type(a.shape) is tuple]
-    parameter = tuple(params.get("shape", ()))
-    if not any(StandIn in map(type, shape) for shape in (*shapes, parameter)):
-        if type(aval.shape) is not tuple or StandIn not in map(type, aval.shape):
-            return aval
-        return Aval(tuple(map(int, aval.shape)), aval.dtype, aval.support)
-    if op is TABLE["index_basic"]:
-        sources = iter(shapes[0])
-        axes = [None if item is None else (next(sources), item) for item in params["key"]]
-        source_extents = [
-            1 if axis is None else axis[0] for axis in axes if axis is None or type(axis[1]) is slice
-        ]
-        pairs = zip(aval.shape, (*source_extents, *sources), strict=True)
-        shape = tuple([StandIn(n) if type(source) is StandIn else n for n, source in pairs])
-    else:
+    if any(isinstance(p, Pattern) for p in params.values()):
+        return results
+    shapes = [x.shape for x in operands if isinstance(x, Aval) and type(x.shape) is tuple]
+    parameter = tuple(params.get("shape") or ())
+    follows = any(StandIn in map(type, shape) for shape in (*shapes, parameter))
+
+    def extents(plain: Shape) -> Shape:
+        if not follows:
+            return tuple(map(int, plain))
+        if op is TABLE["index_basic"]:
+            sources = iter(shapes[0])
+            axes = [None if item is None else (next(sources), item) for item in params["key"]]
+            source_extents = [
+                1 if axis is None else axis[0] for axis in axes if axis is None or type(axis[1]) is slice
+            ]
+            pairs = zip(plain, (*source_extents, *sources), strict=True)
+            return tuple([StandIn(n) if type(source) is StandIn else n for n, source in pairs])
         plain_extents = parameter if op.name in ("reshape", "broadcast_to") else (params.get("length", 1),)
-        shape = as_stand_ins(aval.shape, (*shapes, plain_extents))
-    return Aval(shape, aval.dtype, aval.support)
+        return as_stand_ins(plain, (*shapes, plain_extents))
+
+    return tuple([Aval(extents(a.shape), a.dtype, a.support) if has_shape(a) else a for a in results])
 
 
 def _selecting(aval: Aval) -> Aval:
