@@ -11,6 +11,7 @@ from iverson.codegen.launches import compile_kernel
 from iverson.codegen.nests.nodes import Buffer, Kernel, Load, Stmt, Store, Var, statements, with_buffers
 from iverson.codegen.nests.task import Axis, Task
 from iverson.codegen.schedule import operand_packing
+from iverson.core.python.recent_items import RecentItems
 from iverson.expr.nodes import Apply, Const
 from iverson.te.derivatives.reverse_mode import differentiate
 from iverson.te.elimination.zero_elimination import eliminate
@@ -78,7 +79,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operand_packing, "WORTH", 1)
     monkeypatch.setattr(operand_packing, "COPIED", 0.0)
     monkeypatch.setattr(operand_packing, "GAIN", 100.0)
-    monkeypatch.setattr(statement_lowering, "_lowered", type(statement_lowering._lowered)())
+    monkeypatch.setattr(statement_lowering, "_lowered", RecentItems(64))
 
 
 @pytest.mark.usefixtures("always")

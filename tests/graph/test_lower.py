@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import OrderedDict
 from cProfile import Profile
 from typing import Any
 
@@ -17,6 +16,7 @@ from iverson.codegen.nests.print import nameless_text
 from iverson.codegen.programs import Nest, Product, Repeat
 from iverson.core.dispatch import make_handle
 from iverson.core.errors import ArgumentError, IndexingError, MissingRuleError, ShapeError
+from iverson.core.python.recent_items import RecentItems
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import values_of
 from iverson.graph.lowering import disk_cache
@@ -149,7 +149,7 @@ def test_lowering_is_linear_in_the_length_of_a_loop(monkeypatch: pytest.MonkeyPa
 
     plain = expression_fusion.nests
     monkeypatch.setattr(expression_fusion, "nests", nests)
-    monkeypatch.setattr(expression_fusion, "_templates", OrderedDict())
+    monkeypatch.setattr(expression_fusion, "_templates", RecentItems(64))
     monkeypatch.setattr(disk_cache, "key_of", lambda *_: None)
     monkeypatch.setattr(compiled_program, "_known", lambda key: object())
     for count in (8, 8, 16, 32):

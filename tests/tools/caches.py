@@ -20,6 +20,7 @@ _KEEPING = {"cache", "lru_cache", "cached_property"}
 _CONTAINERS = {
     "Counter",
     "OrderedDict",
+    "RecentItems",
     "WeakKeyDictionary",
     "WeakSet",
     "WeakValueDictionary",
@@ -30,7 +31,7 @@ _CONTAINERS = {
     "set",
 }
 _DISPLAYS = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Set, ast.SetComp)
-_WRITING = {"add", "append", "appendleft", "extend", "insert", "setdefault", "update"}
+_WRITING = {"add", "append", "appendleft", "extend", "insert", "keep", "setdefault", "update"}
 
 
 def caches() -> list[str]:
@@ -141,9 +142,9 @@ def _remembers(method: ast.stmt) -> bool:
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
             seen.add(ast.unparse(node.comparators[0]))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in ("get", "setdefault"):
+            if node.func.attr in ("find", "get", "setdefault"):
                 seen.add(ast.unparse(node.func.value))
-            if node.func.attr == "setdefault":
+            if node.func.attr in ("keep", "setdefault"):
                 written.add(ast.unparse(node.func.value))
     return any("." in name for name in seen & written)
 

@@ -6,7 +6,6 @@ all. What is planned for some sizes is kept for the next call with them.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,7 +22,7 @@ from iverson.codegen.nests.print import kernel_text
 from iverson.codegen.programs.nodes import Nest, Program, whole
 from iverson.codegen.runtime.target import Machine, host
 from iverson.core.errors import ArgumentError
-from iverson.core.python import locks
+from iverson.core.python.recent_items import RecentItems
 
 Array = np.ndarray[Any, Any]
 _KEEP = 4096
@@ -42,7 +41,9 @@ class CompiledKernel:
     source: str
     target: Machine
     _sharing: CodeSharing = field(default_factory=lambda: CodeSharing(always=True), repr=False)
-    _programs: OrderedDict[Any, CompiledProgram] = field(default_factory=OrderedDict, repr=False)
+    _programs: RecentItems[Any, CompiledProgram] = field(
+        default_factory=lambda: RecentItems(KEPT), repr=False
+    )
 
     def __call__(self, *arrays: Array, threads: int | None = None, **sizes: int) -> None:
         """Run on the arguments (``kernel.arguments``, in order); ``out`` and ``inout`` ones are written.
@@ -77,16 +78,13 @@ class CompiledKernel:
         """
         values = tuple([sizes[n] for n in self.kernel.sizes])
         key = values, threads
-        program = self._programs.get(key)
+        program = self._programs.find(key)
         if program is None:
             sharing = self._sharing if values else None
             program = compile_program(
                 self._program(values), target=self.target, sharing=sharing, threads=threads
             )
-            with _lock:
-                self._programs[key] = program
-                while len(self._programs) > KEPT:
-                    self._programs.popitem(last=False)
+            self._programs.keep(key, program)
         return program
 
     def _program(self, values: tuple[int, ...]) -> Program:
@@ -107,8 +105,7 @@ class CompiledKernel:
 
 # --- compiling --------------------------------------------------------------------------------------
 
-_kernels: OrderedDict[tuple[str, Machine], CompiledKernel] = OrderedDict()
-_lock = locks.lock()
+_kernels: RecentItems[tuple[str, Machine], CompiledKernel] = RecentItems(_KEEP)
 
 
 def compile_kernel(kernel: Kernel, *, target: Machine | None = None) -> CompiledKernel:
@@ -118,23 +115,12 @@ def compile_kernel(kernel: Kernel, *, target: Machine | None = None) -> Compiled
     Raises ArgumentError for a kernel that breaks the rules of the IR.
     """
     key = kernel_text(kernel), target or host()
-    with _lock:
-        compiled = _kernels.get(key)
-        if compiled is not None:
-            _kernels.move_to_end(key)
-            return compiled
-    compiled = CompiledKernel(verify(kernel), *key)
-    with _lock:
-        _kernels[key] = compiled
-        while len(_kernels) > _KEEP:
-            _kernels.popitem(last=False)
-    return compiled
+    return _kernels.find(key) or _kernels.keep(key, CompiledKernel(verify(kernel), *key))
 
 
 def forget() -> None:
     """Drop the kernels and programs held in memory (code on disk stays)."""
-    with _lock:
-        _kernels.clear()
+    _kernels.clear()
     compiled_program.forget()
 
 

@@ -7,7 +7,6 @@ it runs and are kept for the next. Calls from several threads each have their ow
 from __future__ import annotations
 
 import ctypes
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from math import prod
@@ -39,8 +38,8 @@ from iverson.codegen.runtime.array_headers import data_offset
 from iverson.codegen.runtime.builtin_calls import builtin
 from iverson.codegen.runtime.target import Machine, host
 from iverson.core import dtypes
-from iverson.core.python import locks
 from iverson.core.python.cached import cached_property
+from iverson.core.python.recent_items import RecentItems
 
 Array = np.ndarray[Any, Any]
 #: Arenas up to so many bytes stay with their program; larger ones go back to the workspace after each call.
@@ -314,8 +313,7 @@ _BYTE = np.dtype(np.uint8)
 
 # --- compiling --------------------------------------------------------------------------------------
 
-_libraries: OrderedDict[str, object_code.Library] = OrderedDict()
-_lock = locks.lock()
+_libraries: RecentItems[str, object_code.Library] = RecentItems(_KEEP)
 
 
 def compile_program(
@@ -388,28 +386,21 @@ def compiled_before(
 
 def _known(key: str) -> object_code.Library | None:
     """The code of a key, from memory or disk."""
-    with _lock:
-        library = _libraries.get(key)
-        if library is not None:
-            _libraries.move_to_end(key)
-            return library
+    library = _libraries.find(key)
+    if library is not None:
+        return library
     code = kernel_cache.read(key)
     return None if code is None else _loaded(key, code)
 
 
 def _loaded(key: str, code: bytes) -> object_code.Library:
     library = object_code.load(code, (program_emission.ENTRY_NAME,), builtin)
-    with _lock:
-        library = _libraries.setdefault(key, library)
-        while len(_libraries) > _KEEP:
-            _libraries.popitem(last=False)
-    return library
+    return _libraries.keep(key, library)
 
 
 def forget() -> None:
     """Drop the code held in memory (what is on disk stays)."""
-    with _lock:
-        _libraries.clear()
+    _libraries.clear()
 
 
 __all__ = ["Calling", "CompiledProgram", "Planned", "compile_program", "compiled_before", "forget", "planned"]

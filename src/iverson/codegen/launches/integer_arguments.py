@@ -16,7 +16,7 @@ that is written out is one of a known extent.
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -56,6 +56,7 @@ from iverson.codegen.nests.phase_cost import iterations
 from iverson.codegen.schedule.row_tiling import parts
 from iverson.core.protocols import DType
 from iverson.core.python import locks
+from iverson.core.python.recent_items import RecentItems
 from iverson.expr.nodes import Apply, Const, Expr, is_number, postorder, same
 from iverson.expr.symbolic_numbers import lifted, plain
 
@@ -322,7 +323,7 @@ class CodeSharing:
         self.always = always
         self.keys: set[str] = set()
         self.is_full = self.has_warned = False
-        self._families: OrderedDict[str, _Family] = OrderedDict()
+        self._families: RecentItems[str, _Family] = RecentItems(KEPT)
         self._lock = locks.lock()
 
     def code(
@@ -335,10 +336,7 @@ class CodeSharing:
         form = skeleton(of, buffers)
         values, name = form.values, key_of(form.text)
         with self._lock:
-            family = self._families.setdefault(name, _Family())
-            self._families.move_to_end(name)
-            while len(self._families) > KEPT:
-                self._families.popitem(last=False)
+            family = self._families.find(name) or self._families.keep(name, _Family())
             words = self._words(family, form)
             if words is None:
                 family.special = [*(x for x in family.special if x != values), values][-LAST:]

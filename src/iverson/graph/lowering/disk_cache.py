@@ -10,7 +10,6 @@ parameters that have no text has no key: each process lowers it, and only its ma
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -22,7 +21,7 @@ from iverson.core import dtypes
 from iverson.core.dispatch import value_of
 from iverson.core.op import Op
 from iverson.core.protocols import NDArray
-from iverson.core.python import locks
+from iverson.core.python.recent_items import RecentItems
 from iverson.graph.ir.nodes import Equation, Graph, Value, subgraphs, values_of
 from iverson.graph.ir.operations import is_of_the_library
 from iverson.graph.ir.print import text_and_objects
@@ -33,8 +32,7 @@ from iverson.te import program_of
 Json: TypeAlias = "float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 _KEPT = 1024
-_facts: OrderedDict[str, Any] = OrderedDict()
-_lock = locks.lock()
+_facts: RecentItems[str, Any] = RecentItems(_KEPT)
 
 
 def key_of(graph: Graph, *how: Any) -> str | None:
@@ -67,28 +65,18 @@ def _program_key(e: Equation) -> str:
 
 def read(key: str) -> Any:
     """The facts that were written under a key; None where there are none."""
-    with _lock:
-        facts = _facts.get(key)
-        if facts is not None:
-            _facts.move_to_end(key)
-            return facts
+    facts = _facts.find(key)
+    if facts is not None:
+        return facts
     data = kernel_cache.read(key)
-    return None if data is None else _keep(key, json.loads(data))
+    return None if data is None else _facts.keep(key, json.loads(data))
 
 
 def write(key: str, facts: Json) -> None:
     """Keep facts, which JSON can represent."""
     data = json.dumps(facts)
-    _keep(key, json.loads(data))
+    _facts.keep(key, json.loads(data))
     kernel_cache.write(key, data.encode())
-
-
-def _keep(key: str, facts: Json) -> Any:
-    with _lock:
-        _facts[key] = facts
-        while len(_facts) > _KEPT:
-            _facts.popitem(last=False)
-    return facts
 
 
 def as_json(array: NDArray) -> list[Any]:
@@ -104,8 +92,7 @@ def from_json(held: Sequence[Any]) -> Any:
 
 def forget() -> None:
     """Drop what is held in memory."""
-    with _lock:
-        _facts.clear()
+    _facts.clear()
 
 
 def numbered(graph: Graph) -> list[Value]:

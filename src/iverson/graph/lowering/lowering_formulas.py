@@ -16,7 +16,6 @@ general code fits, a graph is lowered by its own numbers.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -28,6 +27,7 @@ from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import value_of
 from iverson.core.op import Op
 from iverson.core.protocols import Params
+from iverson.core.python.recent_items import RecentItems
 from iverson.expr.symbolic_numbers import Argument, Formulas, Number, Recording, SymbolicNumber
 from iverson.graph.ir.nodes import Equation, Graph, Value
 from iverson.graph.ir.print import text_and_objects
@@ -51,7 +51,7 @@ class LoweringFormulas(CodeSharing):
 
     def __init__(self, *, always: bool = False) -> None:
         super().__init__(always=always)
-        self._graphs: OrderedDict[Hashable, _Family] = OrderedDict()
+        self._graphs: RecentItems[Hashable, _Family] = RecentItems(FAMILIES)
 
     def facts(self, graph: Graph, how: Hashable, lower: Lower) -> Any:
         """The facts of a lowered graph, by formulas; None where there are none for it.
@@ -61,11 +61,7 @@ class LoweringFormulas(CodeSharing):
         key, numbers = _key_of(graph, how)
         if key is None:
             return None
-        family = self._graphs.get(key)
-        if family is None:
-            family = self._graphs.setdefault(key, _Family())
-            while len(self._graphs) > FAMILIES:
-                self._graphs.popitem(last=False)
+        family = self._graphs.find(key) or self._graphs.keep(key, _Family())
         return family.facts(graph, numbers, lower, self)
 
 

@@ -5,7 +5,6 @@ h = x + b; y = relu(h); s = sum(y)   ->   one nest, in which h is a register
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,7 @@ from iverson.codegen.nests.nodes import Buffer, Kernel, with_buffers
 from iverson.codegen.programs import step_builders
 from iverson.codegen.programs.nodes import Nest, Step, View, extents, whole
 from iverson.core.protocols import DType
-from iverson.core.python import locks
+from iverson.core.python.recent_items import RecentItems
 from iverson.graph.ir.nodes import Graph, Value
 from iverson.graph.native.equation_expressions import expression, placeholder, structure
 from iverson.ops.rules.notation import over
@@ -71,9 +70,7 @@ def _shaped(v: View, shape: tuple[int, ...]) -> View | None:
     return v if v.shape == shape else v.reshaped(shape)
 
 
-_templates: OrderedDict[Any, Template] = OrderedDict()
-_lock = locks.lock()
-_KEPT = 1024
+_templates: RecentItems[Any, Template] = RecentItems(1024)
 
 
 def group_steps(
@@ -87,17 +84,9 @@ def group_steps(
     inputs, outputs : where the graph's are.
     """
     key = structure(graph.equations, graph.inputs, graph.outputs)
-    with _lock:
-        template = _templates.get(key)
-        if template is not None:
-            _templates.move_to_end(key)
-    if template is None:
-        template = _template(graph)
+    template = _templates.find(key) or _template(graph)
     if key is not None:
-        with _lock:
-            _templates[key] = template
-            while len(_templates) > _KEPT:
-                _templates.popitem(last=False)
+        _templates.keep(key, template)
     return template.instance(inputs, outputs, temp)
 
 

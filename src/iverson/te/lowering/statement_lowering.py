@@ -7,7 +7,7 @@ its loops are kept. `iverson.te.ir.interpret` is the oracle of all of it.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -23,7 +23,7 @@ from iverson.codegen.schedule.axis_collapsing import flattened
 from iverson.codegen.schedule.epilogues import finished
 from iverson.codegen.schedule.loop_fusion import fuse, shapes_in, without
 from iverson.codegen.schedule.row_tiling import by_rows, with_rows
-from iverson.core.python import locks
+from iverson.core.python.recent_items import RecentItems
 from iverson.expr.nodes import subexpressions
 from iverson.te.elimination.extremum_positions import covers_all, starts_whole, together
 from iverson.te.elimination.guarded_boxes import as_box, merged, whole_first
@@ -59,25 +59,16 @@ Array = np.ndarray[Any, Any]
 
 # --- entry ------------------------------------------------------------------------------------------
 
-_lowered: OrderedDict[str, Lowered] = OrderedDict()
-_lock = locks.lock()
-_KEEP = 2048
+_lowered: RecentItems[str, Lowered] = RecentItems(2048)
 
 
 def lower(program: Program) -> Lowered:
     """Compile a program, or take the code of an equal program from the cache."""
     key = program.key()
-    with _lock:
-        cached_code = _lowered.get(key)
-        if cached_code is not None:
-            _lowered.move_to_end(key)
-            return cached_code.said_as(program)
-    code = afresh(program)
-    with _lock:
-        _lowered[key] = code
-        while len(_lowered) > _KEEP:
-            _lowered.popitem(last=False)
-    return code
+    cached_code = _lowered.find(key)
+    if cached_code is not None:
+        return cached_code.said_as(program)
+    return _lowered.keep(key, afresh(program))
 
 
 def afresh(program: Program) -> Lowered:
@@ -87,8 +78,7 @@ def afresh(program: Program) -> Lowered:
 
 def forget() -> None:
     """Clear the cache of compiled programs."""
-    with _lock:
-        _lowered.clear()
+    _lowered.clear()
 
 
 def nests(program: Program) -> Lowered:

@@ -9,7 +9,6 @@ program, of the inputs asked for and the cotangents that are defined: what they 
 from __future__ import annotations
 
 import inspect
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -29,6 +28,7 @@ from iverson.core.op import Body, Op, Rule, Wanted, frozen
 from iverson.core.protocols import DType, LayoutValue, Namespace, NDArray, Params, Shaped, Value
 from iverson.core.python import locks
 from iverson.core.python.cached import cached_property
+from iverson.core.python.recent_items import RecentItems
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import as_int
 from iverson.core.trace_guards import Guard, guards_of
@@ -186,10 +186,10 @@ class Expression:
         self._guards: list[Guard] = []
         self.gradient: tuple[Expression, tuple[int, ...], tuple[int, ...]] | None = None
         self.linear = False
-        self._compiled: OrderedDict[Any, Compiled] = OrderedDict()
+        self._compiled: RecentItems[Any, Compiled] = RecentItems(KEPT)
         #: Of the call before, most often of the next as well.
         self._latest: tuple[Compiled | None, Any] = None, None
-        self._any_shape: OrderedDict[Any, AnyShape] = OrderedDict()
+        self._any_shape: RecentItems[Any, AnyShape] = RecentItems(KEPT)
         self._derived: dict[Any, Expression] = {}
         self._lock = locks.lock()
         self.op = Op(
@@ -243,17 +243,7 @@ class Expression:
         cached = self._compiled.get(key)
         if cached is not None and len(self._compiled) < KEPT // 2:  # none is about to be dropped
             return cached
-        with self._lock:
-            cached = self._compiled.get(key)
-            if cached is not None:
-                self._compiled.move_to_end(key)
-                return cached
-        entry = self._compile(operands, params)
-        with self._lock:
-            self._compiled[key] = entry
-            while len(self._compiled) > KEPT:
-                self._compiled.popitem(last=False)
-        return entry
+        return self._compiled.find(key) or self._compiled.keep(key, self._compile(operands, params))
 
     def _compile(self, operands: Sequence[Shaped], params: Constants) -> Compiled:
         """Build the program for operands of these shapes and dtypes; no code is compiled yet.
@@ -297,20 +287,12 @@ class Expression:
         """
         large = is_large(program)
         key = tuple((len(o.shape), o.dtype) for o in operands), frozen(params), large
-        with self._lock:
-            any_shape = self._any_shape.get(key)
-            if any_shape is None:
 
-                def build(
-                    extents: Sequence[Extent],
-                ) -> tuple[tuple[Placeholder, ...], tuple[Tensor, ...]]:
-                    inputs = self._inputs(operands, extents)
-                    return inputs, self.outputs(inputs, params)
+        def build(extents: Sequence[Extent]) -> tuple[tuple[Placeholder, ...], tuple[Tensor, ...]]:
+            inputs = self._inputs(operands, extents)
+            return inputs, self.outputs(inputs, params)
 
-                any_shape = AnyShape(build, large)
-                self._any_shape[key] = any_shape
-                while len(self._any_shape) > KEPT:
-                    self._any_shape.popitem(last=False)
+        any_shape = self._any_shape.find(key) or self._any_shape.keep(key, AnyShape(build, large))
         code = any_shape.lowered(tuple(n for o in operands for n in o.shape), program, reads)
         if code is not None:
             return code
