@@ -13,7 +13,8 @@ import numpy as np
 import iverson as iv
 
 # %%
-# The function, and its derivative in each point: the gradient of the sum.
+# The function, and its derivative in each point: the gradient of the sum. Both branches are computed, as in
+# NumPy, with NumPy's warning of roots of negative numbers: `errstate` says that they are meant.
 
 
 def root(x):
@@ -21,7 +22,8 @@ def root(x):
 
 
 x = iv.linspace(-1.0, 1.0, 201)
-slope = iv.grad(lambda x: root(x).sum())(x)
+with np.errstate(invalid="ignore"):
+    y, slope = root(x), iv.grad(lambda x: root(x).sum())(x)
 assert np.isfinite(slope.numpy()).all()
 
 # %%
@@ -31,7 +33,7 @@ with np.errstate(all="ignore"):
     by_hand = (x.numpy() > 0) * (0.5 / np.sqrt(x.numpy()))
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3), sharex=True, layout="constrained")
-left.plot(x.numpy(), root(x).numpy())
+left.plot(x.numpy(), y.numpy())
 left.set_title("where(x > 0, sqrt(x), 0)")
 right.plot(x.numpy(), slope.numpy(), label="Iverson")
 right.plot(x.numpy(), by_hand, "--", label="(x > 0) * 0.5 / sqrt(x): nan for x <= 0")

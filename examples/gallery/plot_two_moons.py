@@ -2,8 +2,9 @@
 A classifier in thirty lines
 ============================
 
-A network of two layers tells two half moons apart. The whole training step is compiled: forward, backward
-and the update of Adam are one native call.
+A step of training a small network takes microseconds of arithmetic, and many times that in calls:
+forward, backward, and an update of each parameter. Here the whole step is compiled, and all of this is one
+native call. The network tells two half moons apart.
 """
 
 import matplotlib.pyplot as plt
@@ -39,6 +40,7 @@ losses = [step(points, labels.astype(float)).item() for _ in range(300)]
 
 grid = np.stack(np.meshgrid(np.linspace(-1.6, 2.6, 120), np.linspace(-1.1, 1.6, 120)), -1)
 with iv.autograd.no_grad():
+    assert ((model(points)[:, 0] > 0) == labels.astype(bool)).astype("float64").mean() > 0.95
     chance = iv.sigmoid(model(iv.asarray(grid)))[..., 0].numpy()
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
