@@ -9,7 +9,7 @@ import pytest
 import scipy.linalg
 
 import iverson as iv
-from iverson.errors import ArgumentError, ArgumentTypeError, LinearAlgebraError, ShapeError
+from iverson.errors import ArgumentError, ArgumentTypeError, GradientError, LinearAlgebraError, ShapeError
 from iverson.interop.scipy import linalg
 from iverson.testing import gradcheck, gradgradcheck
 from tests.conformance.product import EXHAUSTIVE, some, turn, without_subsets
@@ -57,6 +57,14 @@ CALLS: dict[str, Any] = {
     "eigh of two": (lambda m, a, b: m.eigh(a, b @ b.T)[0], A, A.T),
     "eigh vectors of two": (lambda m, a, b: abs(m.eigh(a, b @ b.T)[1]), A, A.T),
     "eigvalsh": (lambda m, a, b: m.eigvalsh(a, b @ b.T, lower=False), A, A.T),
+    "schur": (lambda m, a: m.schur(a)[0], P @ np.diag([1.0, 2.0, 5.0])),
+    "schur unitary": (lambda m, a: m.schur(a)[1], P @ np.diag([1.0, 2.0, 5.0])),
+    "schur sorted": (lambda m, a: m.schur(a, sort=lambda x, *y: x > 9)[0], P @ np.diag([1.0, 2.0, 5.0])),
+    "schur of a real matrix": (lambda m, a: abs(m.schur(a, "complex")[0]), A - 4 * np.eye(3)[::-1]),
+    "schur complex": (lambda m, a: abs(m.schur(a)[1]), A + 1j * A.T),
+    "rq": (lambda m, a: m.rq(a)[0], A),
+    "rq of rows": (lambda m, a: m.rq(a, mode="economic")[1], TALL.T + 1j * TALL[::-1].T),
+    "signm": (lambda m, a: m.signm(a @ np.diag([1.0, -2.0, 3.0])), A),
     "svd": (lambda m, a: m.svd(a, compute_uv=False), TALL),
     "svd vectors": (lambda m, a: abs(m.svd(a, full_matrices=False)[0]), TALL),
     "qr": (lambda m, a: abs(m.qr(a, mode="r")[0][:2]), TALL),
@@ -188,6 +196,9 @@ def test_an_equation_of_matrices_costs_one_for_each_derivative(monkeypatch: Any)
     assert len(calls) == 2  # the three gradients share it
 
 
+TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
+
+
 def test_what_is_refused() -> None:
     wrong: Any = "up"
     for call, kind, match in (
@@ -203,6 +214,14 @@ def test_what_is_refused() -> None:
         (lambda: linalg.qr(A, wrong), ArgumentError, "mode"),
         (lambda: linalg.eigh(A, -P), LinearAlgebraError, "cholesky"),
         (lambda: linalg.solve_triangular(A, V, 3), ArgumentError, "trans"),
+        (lambda: linalg.schur(Q), ShapeError, "a square matrix"),
+        (lambda: linalg.schur(A, wrong), ArgumentError, "output"),
+        (lambda: iv.grad(lambda a: linalg.schur(a)[0].sum())(iv.eye(3)), GradientError, "equal eigenvalues"),
+        (
+            lambda: iv.jit(iv.grad(lambda a: linalg.schur(a)[0].sum()))(TURN),
+            GradientError,
+            'output="complex"',
+        ),
     ):
         with pytest.raises(kind, match=match):
             call()

@@ -19,7 +19,7 @@ symmetric_bands = np.array([[4.0, 5.0, 6.0, 7.0], [0.2, 0.4, 0.6, 0.0]])
 _P = "linalg"
 names(
     _P,
-    "det inv expm pinv svdvals eigvals eigvalsh logm sqrtm cholesky norm polar lu schur hessenberg ldl rq qr "
+    "det inv expm pinv svdvals eigvals eigvalsh logm sqrtm cholesky norm polar lu hessenberg ldl rq qr "
     "eig svd signm cosm sinm tanm coshm sinhm tanhm pinvh lu_factor bandwidth "
     "matrix_balance issymmetric ishermitian",
     spd / 20,
@@ -49,6 +49,7 @@ names(_P, "subspace_angles", tall[:, :2].copy(), tall[::-1, :2].copy())
 names(_P, "qr_multiply", tall, rng.normal(size=(3, 5)))
 names(_P, "leslie", np.abs(wave), np.abs(wave[1:]))
 names(_P, "eigvals_banded eig_banded cholesky_banded", symmetric_bands, lower=True)
+calls(_P, spd / 20, schur=lambda f, a: (f(a)[0], f(a)[1] ** 2))
 calls(_P, spd / 20, eigh=lambda f, a: (f(a)[0], f(a)[1] ** 2))  # each vector has either sign
 names(_P, "eigh_tridiagonal eigvalsh_tridiagonal", wave, wave[1:])
 names(_P, "solveh_banded", symmetric_bands, right, lower=True)

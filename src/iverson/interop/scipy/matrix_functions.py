@@ -1,24 +1,31 @@
 """Further functions of `scipy.linalg`: functions of matrices, banded and structured matrices, Riccati
 equations.
 
-All are compositions, but for Riccati equations: SciPy finds the solution, and the equation gives its
-derivatives.
+All are compositions, but for Riccati equations and Schur forms: SciPy finds the solution, and the equation
+gives its derivatives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 import iverson as iv
+from iverson.array_api.conventions.operands import as_real
+from iverson.core.aval import Aval
+from iverson.core.dispatch import bind
+from iverson.core.errors import GradientError, ShapeError
+from iverson.core.protocols import NDArray
+from iverson.core.shapes import check_choice
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
 from iverson.interop.scipy.by_matrix.linear_maps import Setting, theirs
 from iverson.interop.scipy.optimize import solution
 from iverson.linalg import matrix_exp as expm
 from iverson.linalg import norm, solve, svd
+from iverson.transforms.python_callbacks import External, external
 
 
 def _adjoint(x: Tensor) -> Tensor:
@@ -373,9 +380,121 @@ def solve_discrete_are(
     return _riccati("solve_discrete_are", (a, b, q, r, e, s), balanced, parts)
 
 
+# --- triangular forms ---------------------------------------------------------------
+
+
+def rq(a: ArrayLike, mode: Literal["full", "economic", "r"] = "full") -> Any:
+    """r and q with a = r @ q: upper triangular from the right end, and orthonormal rows; r alone for "r".
+
+    By the QR decomposition of the rows and columns in reverse. Raises as `iverson.linalg.qr`.
+
+    >>> abs(rq(iv.asarray([[3., 4.]]), mode="r"))
+    iverson.Tensor([[0., 5.]])
+    """
+    x = iv.flip(iv.asarray(a)).mT
+    q, r = iv.linalg.qr(x, mode="reduced" if mode == "economic" else "complete")
+    triangle = iv.flip(r.mT)
+    return triangle if mode == "r" else (triangle, iv.flip(q.mT))
+
+
+def signm(A: ArrayLike) -> Tensor:
+    """The sign of a square matrix: a @ sqrtm(a @ a)^-1 (N. J. Higham, Functions of Matrices, 2008, 5.1).
+
+    Raises LinearAlgebraError for an eigenvalue on the imaginary axis.
+
+    >>> signm(iv.asarray([[2., 0.], [0., -3.]]))
+    iverson.Tensor([[ 1.,  0.],
+                    [ 0., -1.]])
+    """
+    x = iv.asarray(A)
+    return x @ iv.linalg.inv(iv.linalg.sqrtm(x @ x))
+
+
+def schur(
+    a: ArrayLike,
+    output: Literal["real", "complex"] = "real",
+    lwork: int | None = None,
+    overwrite_a: bool = False,
+    sort: Setting = None,
+    check_finite: bool = True,
+) -> tuple[Any, ...]:
+    """t, upper triangular, and a unitary z with a = z @ t @ z^H; the number of eigenvalues that ``sort`` puts
+    first, too, if it is given.
+
+    The values are SciPy's. Columns of z may have any phase, and the derivative keeps it: z^H dz is 0 on the
+    diagonal. A real form with pairs of complex eigenvalues, whose t has blocks of two, has values alone.
+
+    Raises GradientError for a matrix that tracks gradients and has equal eigenvalues, at which the form has
+    no derivative, or such pairs; ShapeError unless it is square.
+
+    Source: with dz = z @ x and e = z^H da z the part of t @ x - x @ t below the diagonal is that of -e; in
+    the eigenvectors of t this is a quotient for each entry.
+
+    >>> t, z = schur(iv.asarray([[2., 1.], [0., 3.]]))
+    >>> t, abs(z)
+    (iverson.Tensor([[2., 1.],
+                     [0., 3.]]), iverson.Tensor([[1., 0.],
+                     [0., 1.]]))
+    """
+    check_choice(output, ("real", "complex"), "schur", "output")
+    x = as_real(iv.asarray(a), "schur", "a", "fc")
+    if x.ndim != 2 or x.shape[0] != x.shape[1]:
+        raise ShapeError("schur", "a", got=f"shape {x.shape}", expected="a square matrix")
+    dtype = np.dtype(x.dtype if output == "real" else np.result_type(x.dtype, "complex64"))
+    results = (*[Aval(x.shape, dtype)] * 2, *([Aval((), np.dtype("int64"))] if sort is not None else []))
+
+    def of_array(x: NDArray) -> tuple[Any, ...]:
+        return theirs("linalg.schur")(x, output=output, sort=sort, check_finite=check_finite)  # type: ignore[no-any-return]
+
+    def of_simple(x: NDArray) -> tuple[Any, ...]:
+        parts = of_array(x)
+        _check_simple(parts[0])
+        return parts
+
+    @iv.custom_jvp
+    def form(x: Tensor) -> Any:
+        return bind(external, (x,), {"of": External(of_array, results)})
+
+    @iv.custom_jvp
+    def simple(x: Tensor) -> Any:
+        return bind(external, (x,), {"of": External(of_simple, results)})
+
+    @form.defjvp
+    @simple.defjvp
+    def rule(primals: tuple[Tensor], tangents: tuple[Tensor]) -> tuple[Any, Any]:
+        t, z, *number = simple(*primals)
+        e = _adjoint(z) @ tangents[0] @ z
+        vectors = iv.linalg.eig(t)[1]  # upper triangular, in the order of the diagonal
+        vectors = vectors if dtype.kind == "c" else iv.real(vectors)
+        gaps = iv.linalg.diagonal(t) - iv.linalg.diagonal(t)[:, None]
+        below = iv.tril(iv.ones(t.shape, dtype=bool), k=-1)
+        quotients = iv.where(below, solve(vectors, e @ vectors) / iv.where(below, gaps, 1), 0)
+        turn = iv.tril(vectors @ quotients @ iv.linalg.inv(vectors), k=-1)
+        turn = turn - _adjoint(turn)
+        slopes = iv.triu(e + t @ turn - turn @ t), z @ turn
+        return (t, z, *number), (*slopes, *map(iv.zeros_like, number))
+
+    return tuple(form(x))
+
+
+def _check_simple(t: NDArray) -> None:
+    """Raise GradientError unless the diagonal of a Schur form has the eigenvalues, each once."""
+    w = np.diagonal(t)
+    apart = abs(w - w[:, None])
+    np.fill_diagonal(apart, np.inf)
+    paired = np.tril(t, -1).any()
+    if paired or apart.min(initial=np.inf) <= np.finfo(t.dtype).eps * abs(t).max(initial=0.0):
+        raise GradientError(
+            "schur", "a",
+            got="pairs of complex eigenvalues in a real form" if paired else "equal eigenvalues",
+            expected="distinct eigenvalues on the diagonal, where the form has a derivative",
+            remedy='take output="complex"' if paired else "call detach()",
+        )  # fmt: skip
+
+
 __all__ = [
     "cho_solve_banded", "cholesky_banded", "companion", "convolution_matrix", "coshm", "cosm", "diagsvd",
     "eig_banded", "eigh_tridiagonal", "eigvals_banded", "eigvalsh_tridiagonal", "expm_cond", "expm_frechet",
-    "fiedler", "khatri_rao", "leslie", "orthogonal_procrustes", "pinvh", "sinhm", "sinm",
-    "solve_continuous_are", "solve_discrete_are", "subspace_angles", "tanhm", "tanm",
+    "fiedler", "khatri_rao", "leslie", "orthogonal_procrustes", "pinvh", "rq", "schur", "signm", "sinhm",
+    "sinm", "solve_continuous_are", "solve_discrete_are", "subspace_angles", "tanhm", "tanm",
 ]  # fmt: skip

@@ -470,7 +470,7 @@ _OF_SCIPY = (
 )  # fmt: skip
 _OF_VECTORS = (
     "dirichlet", "dirichlet_multinomial", "invwishart", "matrix_normal", "matrix_t", "multinomial",
-    "multivariate_normal", "multivariate_t", "wishart",
+    "multivariate_normal", "multivariate_t", "normal_inverse_gamma", "vonmises_fisher", "wishart",
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from iverson.core.errors import ArgumentError
 from iverson.handles import Tensor
 from iverson.handles.typing import ArrayLike
 from iverson.interop.scipy.by_matrix.linear_maps import Setting
+from iverson.interop.scipy.special.bessel_orders import ive
 
 Function = Callable[..., Any]
 _LOG_2PI = math.log(2 * math.pi)
@@ -209,6 +210,28 @@ def _matrix_t(
     return constant - 0.5 * n * rows - 0.5 * m * columns - shape * _log_det(scatter)  # type: ignore[no-any-return]
 
 
+def _normal_inverse_gamma(
+    x: Tensor,
+    s2: ArrayLike,
+    mu: ArrayLike = 0.0,
+    lmbda: ArrayLike = 1.0,
+    a: ArrayLike = 1.0,
+    b: ArrayLike = 1.0,
+) -> Tensor:
+    variance, mean, precision, shape, rate = map(iv.asarray, (s2, mu, lmbda, a, b))
+    normal = 0.5 * (iv.log(precision) - _LOG_2PI - iv.log(variance))
+    constant = shape * iv.log(rate) - iv.lgamma(shape)
+    distance = (2 * rate + precision * iv.square(x - mean)) / (2 * variance)
+    return normal + constant - (shape + 1) * iv.log(variance) - distance
+
+
+def _vonmises_fisher(x: Tensor, mu: ArrayLike, kappa: ArrayLike = 1.0) -> Tensor:
+    direction, k = iv.asarray(mu), iv.asarray(kappa, dtype="float64")
+    half = 0.5 * direction.shape[0]
+    constant = (half - 1) * iv.log(k) - half * _LOG_2PI - iv.log(ive(half - 1, k)) - k
+    return constant + k * (x @ direction)
+
+
 multivariate_normal = Family("multivariate_normal", _normal, _normal_entropy)
 multivariate_t = Family("multivariate_t", _student)
 wishart = Family("wishart", _wishart)
@@ -218,8 +241,10 @@ multinomial = Family("multinomial", _multinomial, discrete=True)
 dirichlet_multinomial = Family("dirichlet_multinomial", _dirichlet_multinomial, discrete=True)
 matrix_normal = Family("matrix_normal", _matrix_normal)
 matrix_t = Family("matrix_t", _matrix_t)
+normal_inverse_gamma = Family("normal_inverse_gamma", _normal_inverse_gamma)
+vonmises_fisher = Family("vonmises_fisher", _vonmises_fisher)
 
 __all__ = [
     "Family", "dirichlet", "dirichlet_multinomial", "invwishart", "matrix_normal", "matrix_t", "multinomial",
-    "multivariate_normal", "multivariate_t", "wishart",
+    "multivariate_normal", "multivariate_t", "normal_inverse_gamma", "vonmises_fisher", "wishart",
 ]  # fmt: skip
