@@ -47,6 +47,7 @@ SIGNS = np.where(Y > 0, 1.0, -1.0)
 LABELS = np.array([1, 0, 1])
 U, T = draw((3, 5), low=0.1, high=0.9), draw((3, 5), seed=6, low=0.1, high=0.9)
 NUMBERS = draw((3, 5), "int64", seed=7)
+INFINITE = np.where(NUMBERS % 2 == 0, X, np.inf * SIGNS)
 IDS = np.array([[0, 2, 1, 5, 3], [2, 2, 1, 0, 4], [5, 4, 3, 3, 1]])
 
 
@@ -452,7 +453,35 @@ IV: dict[str, list[Law]] = {
             "segment_sum",
         )
     },
+    **{n: [lines(getattr(iv, n), X, Y)] for n in ("fmax", "fmin", "heaviside")},
+    **{n: [lines(getattr(iv, n), INFINITE)] for n in ("isneginf", "isposinf")},
+    **{n: axes(getattr(iv, n), X, 0, 1) for n in ("atleast_1d", "atleast_2d", "atleast_3d")},
+    **{
+        n: [Law(lambda *xs, n=n: getattr(iv, n)(list(xs)), (X, Y), (k, k), masked=(0, 1))]
+        for n, k in (("column_stack", 0), ("dstack", 0), ("hstack", 0), ("vstack", 1))
+    },
     "allclose": [Law(iv.allclose, (X, X + 1e-9), (1, 1))],
+    "append": [Law(lambda *xs: iv.append(*xs, axis=0), (X, Y), (1, 1), masked=(0, 1))],
+    "average": [
+        *along(iv.average),
+        Law(lambda x, w: iv.average(x, axis=1, weights=w), (X, V), (1, 0), (0, None), masked=(0,)),
+        lines(lambda x, w: iv.average(x, axis=1, weights=w), X, U),
+    ],
+    "cdist": [
+        Law(iv.cdist, (X, W), (1, 1), (0, None)),
+        Law(lambda *xs: iv.cdist(*xs, p=1.0), (X, W), (0, None)),
+    ],
+    "delete": past(lambda x, axis: iv.delete(x, 1, axis=axis)),
+    "dist": [Law(iv.dist, (X, Y), (1, 1)), Law(lambda *xs: iv.dist(*xs, p=np.inf), (X, Y), (0, 0))],
+    "gradient": past(iv.gradient),
+    "insert": [Law(lambda x, v: iv.insert(x, 1, v, axis=0), (X, V), (1, 0), masked=(0, 1))],
+    "lerp": [lines(lambda x, y: iv.lerp(x, y, 0.3), X, Y), lines(iv.lerp, X, Y, U)],
+    "piecewise": [lines(lambda x: iv.piecewise(x, [x < 0, x > 1], [lambda x: -x, 2.0, lambda x: x * x]), X)],
+    "polyval": [lines(lambda x: iv.polyval(np.array([2.0, -1.0, 0.5]), x), X)],
+    "ptp": along(iv.ptp),
+    "vander": [Law(lambda x: iv.vander(x, 3), (V,), (0,))],
+    "view_as_complex": [Law(iv.view_as_complex, (draw((3, 5, 2)),), (1,), (0,))],
+    "view_as_real": [lines(iv.view_as_real, X + 1j * Y)],
     "isclose": [lines(iv.isclose, X, X + 1e-9)],
     "array_split": [Law(lambda x: iv.array_split(x, 2, axis=0), (X,), (1,))],
     "astype": [lines(lambda x: iv.astype(x, "float32"), X)],
@@ -543,6 +572,10 @@ IV: dict[str, list[Law]] = {
 }
 #: What they give depends on how many entries there are, so they are refused in traces and batches.
 OF_COUNTS: dict[str, list[Law]] = {
+    **{
+        n: [Law(lambda x, y, n=n: getattr(iv, n)(x, y), (NUMBERS, NUMBERS[:2]), (1, None))]
+        for n in ("intersect1d", "setdiff1d", "union1d")
+    },
     "argwhere": [Law(lambda x: iv.argwhere(x > 0)[:, 0], (X,), (1,))],
     "nonzero": [Law(lambda x: iv.nonzero(x > 0)[0], (X,), (1,))],
     "unique": axes(iv.unique, NUMBERS, 1),
@@ -558,8 +591,10 @@ IV_ELSEWHERE = {
          "spsolve", "to_scipy", "with_values"),
         "refused",
     ),
+    "diag_embed": "zeros beyond the diagonal exist: its own oracle",
     "tril": "zeros beyond the diagonal exist: its own oracle",
     "triu": "zeros beyond the diagonal exist: its own oracle",
+    "flatnonzero": "positions among all entries: its own oracle",
     "unique_all": "positions among all entries: its own oracle",
     "unique_inverse": "positions among all entries: its own oracle",
 }  # fmt: skip

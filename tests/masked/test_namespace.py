@@ -95,6 +95,54 @@ def correlated(a):
 IDS = [2, 0, 2]
 #: By name: ours of a masked matrix, and numpy.ma's (or what follows from NumPy, line by line).
 VALUE = {
+    "append": (lambda m: iv.append(m, m * 2, axis=0), lambda a: ma.concatenate([a, a * 2])),
+    **{n: (lambda m, n=n: getattr(iv, n)(m), lambda a: a) for n in ("atleast_1d", "atleast_2d")},
+    "atleast_3d": (iv.atleast_3d, lambda a: a[:, :, None]),
+    "average": (
+        lambda m: iv.average(m, axis=1, weights=np.arange(1.0, 5.0)),
+        lambda a: ma.average(a, axis=1, weights=np.arange(1.0, 5.0)),
+    ),
+    "cdist": (
+        lambda m: iv.cdist(m, m[:2]),
+        lambda a: ma.sqrt(((a[:, None] - a[:2]) ** 2).sum(axis=-1)),
+    ),
+    "column_stack": (lambda m: iv.column_stack([m[:, 0], m]), lambda a: ma.column_stack([a[:, 0], a])),
+    "delete": (lambda m: iv.delete(m, 1, axis=1), lambda a: a[:, [0, 2, 3]]),
+    "diag_embed": (
+        iv.diag_embed,
+        lambda a: ma.MaskedArray(a.data[..., None] * np.eye(4), a.mask[..., None] & np.eye(4, dtype=bool)),
+    ),
+    "dist": (lambda m: iv.dist(m, m * m), lambda a: ma.sqrt(((a - a * a) ** 2).sum())),
+    "dstack": (lambda m: iv.dstack([m, m]), lambda a: ma.dstack([a, a])),
+    "fmax": (lambda m: iv.fmax(m, 1 - m), lambda a: ma.maximum(a, 1 - a)),
+    "fmin": (lambda m: iv.fmin(m, 1 - m), lambda a: ma.minimum(a, 1 - a)),
+    "gradient": (
+        lambda m: iv.gradient(m, axis=1),
+        lambda a: ma.concatenate(
+            [a[:, 1:2] - a[:, :1], (a[:, 2:] - a[:, :-2]) / 2, a[:, 3:] - a[:, 2:3]], axis=1
+        ),
+    ),
+    "heaviside": (lambda m: iv.heaviside(m - 0.4, 0.5), lambda a: (a > 0.4) * 1.0),
+    "hstack": (lambda m: iv.hstack([m, m]), lambda a: ma.hstack([a, a])),
+    "insert": (
+        lambda m: iv.insert(m, 1, m[:, 0], axis=1),
+        lambda a: ma.concatenate([a[:, :1], a[:, :1], a[:, 1:]], axis=1),
+    ),
+    **{
+        n: (lambda m, n=n, s=s: getattr(iv, n)(s * iv.where(m > 0.4, iv.inf, m)), lambda a: a > 0.4)
+        for n, s in (("isposinf", 1), ("isneginf", -1))
+    },
+    "lerp": (lambda m: iv.lerp(m, m * 3, 0.5), lambda a: 2 * a),
+    "piecewise": (
+        lambda m: iv.piecewise(m, [m < 0.4], [lambda x: -x, lambda x: 2 * x]),
+        lambda a: ma.where(a < 0.4, -a, 2 * a),
+    ),
+    "polyval": (lambda m: iv.polyval(np.array([2.0, 0.0, 1.0]), m), lambda a: 2 * a * a + 1),
+    "ptp": (lambda m: iv.ptp(m, axis=1), lambda a: a.max(axis=1) - a.min(axis=1)),
+    "vander": (lambda m: iv.vander(m[0], 3), lambda a: ma.stack([a[0] ** 2, a[0], a[0] * 0 + 1], axis=1)),
+    "view_as_complex": (lambda m: iv.view_as_complex(iv.stack([m, m], axis=-1)).imag, lambda a: a),
+    "view_as_real": (lambda m: iv.view_as_real(m + 1j * m), lambda a: ma.stack([a, a], axis=-1)),
+    "vstack": (lambda m: iv.vstack([m, m]), lambda a: ma.vstack([a, a])),
     "allclose": (lambda m: iv.allclose(m, m + 1e-9), lambda a: (a == a).all()),
     "clone": (iv.clone, lambda a: a),
     "corrcoef": (lambda m: iv.corrcoef(m[::2]), lambda a: correlated(a[::2])),
@@ -236,6 +284,19 @@ VALUE = {
 #: Those whose results are plain tensors: sets of values and positions, or arrays of the same shape.
 PLAIN = {
     "argwhere": (lambda m: iv.argwhere(m > 0.4), lambda a: np.argwhere((a > 0.4).filled(False))),
+    "flatnonzero": (lambda m: iv.flatnonzero(m > 0.4), lambda a: np.flatnonzero((a > 0.4).filled(False))),
+    "intersect1d": (
+        lambda m: iv.intersect1d(m // 0.2, m[0] // 0.2),
+        lambda a: np.intersect1d(a.compressed() // 0.2, a[0].compressed() // 0.2),
+    ),
+    "setdiff1d": (
+        lambda m: iv.setdiff1d(m // 0.2, m[0] // 0.2),
+        lambda a: np.setdiff1d(a.compressed() // 0.2, a[0].compressed() // 0.2),
+    ),
+    "union1d": (
+        lambda m: iv.union1d(m // 0.2, m[0] // 0.1),
+        lambda a: np.union1d(a.compressed() // 0.2, a[0].compressed() // 0.1),
+    ),
     "nonzero": (lambda m: iv.stack(iv.nonzero(m > 0.4)), lambda a: np.array(ma.nonzero(a > 0.4))),
     "searchsorted": (
         lambda m: iv.searchsorted(iv.sort(m[2]), iv.asarray([0.3])),
@@ -261,57 +322,17 @@ PLAIN = {
 }
 #: Those without a meaning where entries do not exist, by namespace.
 REFUSED = {
-    **{
-        n: getattr(iv, n)
-        for n in (
-            "atleast_1d",
-            "atleast_2d",
-            "atleast_3d",
-            "average",
-            "diag_embed",
-            "flatnonzero",
-            "gradient",
-            "isneginf",
-            "isposinf",
-            "ptp",
-            "unwrap",
-            "view_as_complex",
-            "view_as_real",
-        )
-    },
-    **{
-        n: lambda m, n=n: getattr(iv, n)(m, m)
-        for n in (
-            "append",
-            "cdist",
-            "dist",
-            "fmax",
-            "fmin",
-            "heaviside",
-            "intersect1d",
-            "polyval",
-            "setdiff1d",
-            "union1d",
-        )
-    },
-    **{
-        n: lambda m, n=n: getattr(iv, n)([m, m])
-        for n in ("column_stack", "dstack", "hstack", "lexsort", "vstack")
-    },
-    "delete": lambda m: iv.delete(m, 0),
     "fill_diagonal": lambda m: iv.fill_diagonal(m, 1.0),
-    "insert": lambda m: iv.insert(m, 0, 1.0),
-    "lerp": lambda m: iv.lerp(m, m, 0.5),
-    "piecewise": lambda m: iv.piecewise(m, [], []),
+    "interp": lambda m: iv.interp(m, iv.asarray([0.0, 1.0]), iv.ones(2)),
+    "lexsort": lambda m: iv.lexsort([m, m]),
+    "unwrap": iv.unwrap,
     "ravel_multi_index": lambda m: iv.ravel_multi_index((m,), (3,)),
     "unravel_index": lambda m: iv.unravel_index(m, (3,)),
-    "vander": lambda m: iv.vander(m[0]),
     "bincount": lambda m: iv.bincount(iv.astype(m[0], "int64")),
     "convolve": lambda m: iv.convolve(m[0], iv.ones(2)),
     "histogram": iv.histogram,
     "scatter": lambda m: iv.scatter(iv.ones((3, 3)), np.zeros((1, 3), int), m[:1], axis=0),
     "index_add": lambda m: iv.index_add(m, np.array([0]), iv.ones((1, 3))),
-    "interp": lambda m: iv.interp(m, iv.asarray([0.0, 1.0]), iv.ones(2)),
     "scatter_add": lambda m: iv.scatter_add(iv.ones((3, 3)), np.zeros((1, 3), int), m[:1], axis=0),
     "diag": lambda m: iv.diag(m[0]),
     "asarray": iv.asarray,

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 import numpy as np
 
 from iverson.array_api.conventions.methods import method
-from iverson.array_api.conventions.operands import as_operands, as_plain, as_tuple, cast, check_kind
+from iverson.array_api.conventions.operands import (
+    as_operand,
+    as_operands,
+    as_plain,
+    as_tuple,
+    cast,
+    check_kind,
+)
 from iverson.array_api.entries.creation import asarray, zeros
 from iverson.array_api.entries.indexing import nonzero, take, take_along_axis
 from iverson.array_api.entries.joining import concat
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def _at_least(x: A | ArrayLike, rank: int, name: str) -> A:
-    x = as_plain(x, name)
+    x = as_operand(x, name)
     missing = rank - x.ndim
     return expand_dims(x, tuple(range(missing))) if missing > 0 else x
 
@@ -66,7 +73,7 @@ def atleast_3d(x: A | ArrayLike, /) -> A:
     >>> atleast_3d(zeros(4)).shape, atleast_3d(zeros((4, 5))).shape
     ((1, 4, 1), (4, 5, 1))
     """
-    x = as_plain(x, "atleast_3d")
+    x = as_operand(x, "atleast_3d")
     axes = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}.get(x.ndim, ())
     return expand_dims(x, axes) if axes else x
 
@@ -133,7 +140,7 @@ def append(array: A | ArrayLike, values: A | ArrayLike, /, axis: Axis | None = N
     >>> append(asarray([[1, 2]]), asarray([3]))
     iverson.Tensor([1, 2, 3])
     """
-    x, values = as_plain(array, "append", "array"), as_plain(values, "append", "values")
+    x, values = as_operand(array, "append", "array"), as_operand(values, "append", "values")
     if axis is None:
         return concat([ravel(x), ravel(values)], axis=0)
     return concat([x, values], axis=axis)
@@ -141,7 +148,7 @@ def append(array: A | ArrayLike, values: A | ArrayLike, /, axis: Axis | None = N
 
 def _along(x: A | ArrayLike, axis: Axis | None, name: str) -> tuple[A, int]:
     """An array and the number of an axis; None stands for the axis of all entries as a vector."""
-    x = as_plain(x, name)
+    x = as_operand(x, name)
     return (ravel(x), 0) if axis is None else (x, normalize_axis(axis, x.ndim, name))
 
 
@@ -166,7 +173,7 @@ def insert(
     iverson.Tensor([1, 9, 2, 3])
     """
     x, k = _along(array, axis, "insert")
-    rows = as_plain(values, "insert", "values")
+    rows = as_operand(values, "insert", "values")
     if rows.ndim > x.ndim:
         raise ShapeError("insert", "values", got=f"shape {rows.shape}", expected=f"at most {x.ndim} axes")
     rows = moveaxis(_at_least(rows, x.ndim, "insert"), 0, k)
@@ -219,7 +226,7 @@ def flatnonzero(x: A | ArrayLike, /) -> Tensor:
     >>> flatnonzero(asarray([[0, 3], [4, 0]]))
     iverson.Tensor([1, 2])
     """
-    return nonzero(ravel(as_plain(x, "flatnonzero")))[0]
+    return nonzero(ravel(as_operand(x, "flatnonzero")))[0]
 
 
 def _corners(name: str, n: SupportsIndex, k: SupportsIndex, m: SupportsIndex | None) -> tuple[Tensor, Tensor]:
@@ -344,7 +351,7 @@ def diag_embed(x: A | ArrayLike, /, offset: SupportsIndex = 0) -> A:
     iverson.Tensor([[1., 0.],
                     [0., 2.]])
     """
-    x, k = as_plain(x, "diag_embed"), as_int(offset, "diag_embed", "offset")
+    x, k = as_operand(x, "diag_embed"), as_int(offset, "diag_embed", "offset")
     if not x.ndim:
         raise ShapeError("diag_embed", "x", got="shape ()", expected="at least one axis")
     count = x.shape[-1]
@@ -358,7 +365,7 @@ def diag_embed(x: A | ArrayLike, /, offset: SupportsIndex = 0) -> A:
 
 def _in_common(name: str, x1: A | ArrayLike, x2: A | ArrayLike) -> tuple[A, A]:
     """Two operands in their common dtype."""
-    a, b = as_plain(x1, name, "x1"), as_plain(x2, name, "x2")
+    a, b = as_operand(x1, name, "x1"), as_operand(x2, name, "x2")
     dtype = dtypes.result_type(a, b)
     return cast(a, dtype), cast(b, dtype)
 

@@ -29,6 +29,7 @@ from iverson.array_api.reduction.reductions import max as _max
 from iverson.array_api.reduction.reductions import min as _min
 from iverson.array_api.reduction.reductions import sum as _sum
 from iverson.core import dtypes
+from iverson.core.dispatch import Wrapper
 from iverson.core.errors import ArgumentError, ShapeError
 from iverson.core.inputs.arguments import as_real, checked
 from iverson.core.shapes import as_int, check_choice, check_storable, normalize_axes, normalize_axis
@@ -106,10 +107,10 @@ def average(x: A | ArrayLike, /, axis: Axes = None, weights: A | ArrayLike | Non
     >>> average(asarray([1., 2.]), weights=asarray([3., 1.]))
     iverson.Tensor(1.25)
     """
-    x = as_inexact(as_plain(x, "average"), "average")
+    x = as_inexact(x, "average")
     if weights is None:
         return mean(x, axis=axis)
-    w: Any = as_plain(weights, "average", "weights")
+    w: Any = as_operand(weights, "average", "weights")
     w = cast(w, dtypes.result_type(x, w))
     if w.shape != x.shape:
         along: Any = axis
@@ -121,7 +122,8 @@ def average(x: A | ArrayLike, /, axis: Axes = None, weights: A | ArrayLike | Non
             )
         lines = reshape(w, tuple(n if axis == k else 1 for axis, n in enumerate(x.shape)))
         w = broadcast_to(lines, x.shape)
-    return _sum(x * w, axis=axis) / _sum(w, axis=axis)
+    counted = ones_like(x) * w if isinstance(x, Wrapper) else w  # the weights of what exists
+    return _sum(x * w, axis=axis) / _sum(counted, axis=axis)
 
 
 @method
@@ -132,7 +134,7 @@ def ptp(x: A | ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> A:
     >>> ptp(asarray([3, 1, 7]))
     iverson.Tensor(6)
     """
-    x = as_plain(x, "ptp")
+    x = as_operand(x, "ptp")
     return _max(x, axis=axis, keepdims=keepdims) - _min(x, axis=axis, keepdims=keepdims)
 
 
@@ -166,7 +168,7 @@ def lerp(x: A | ArrayLike, end: A | ArrayLike, weight: A | ArrayLike, /) -> A:
 
 def _in_common(name: str, x1: A | ArrayLike, x2: A | ArrayLike) -> tuple[A, A]:
     """Two operands in their common floating dtype."""
-    a, b = as_plain(x1, name, "x1"), as_plain(x2, name, "x2")
+    a, b = as_operand(x1, name, "x1"), as_operand(x2, name, "x2")
     dtype = dtypes.to_inexact(dtypes.result_type(a, b))
     return cast(a, dtype), cast(b, dtype)
 
@@ -194,7 +196,7 @@ def fmin(x1: A | ArrayLike, x2: A | ArrayLike, /) -> A:
 
 
 def _but_nan(name: str, x1: A | ArrayLike, x2: A | ArrayLike) -> A:
-    x1, x2 = as_plain(x1, name, "x1"), as_plain(x2, name, "x2")
+    x1, x2 = as_operand(x1, name, "x1"), as_operand(x2, name, "x2")
     extremum = (F.maximum if name == "fmax" else F.minimum)(x1, x2)
     return F.where(F.isnan(x1), x2, F.where(F.isnan(x2), x1, extremum))
 
@@ -207,7 +209,7 @@ def isposinf(x: A | ArrayLike, /) -> A:
     >>> isposinf(asarray([float("inf"), 1.]))
     iverson.Tensor([ True, False])
     """
-    x = as_plain(x, "isposinf")
+    x = as_operand(x, "isposinf")
     check_kind(x, "fiub", "isposinf")
     return F.logical_and(F.isinf(x), F.greater(x, 0))
 
@@ -220,7 +222,7 @@ def isneginf(x: A | ArrayLike, /) -> A:
     >>> isneginf(asarray([float("-inf"), 1.]))
     iverson.Tensor([ True, False])
     """
-    x = as_plain(x, "isneginf")
+    x = as_operand(x, "isneginf")
     check_kind(x, "fiub", "isneginf")
     return F.logical_and(F.isinf(x), F.less(x, 0))
 
@@ -234,7 +236,7 @@ def polyval(p: A | ArrayLike, x: A | ArrayLike, /) -> A:
     >>> polyval(asarray([1., 0., -2.]), asarray([3.]))
     iverson.Tensor([7.])
     """
-    p, x = as_plain(p, "polyval", "p"), as_plain(x, "polyval")
+    p, x = as_operand(p, "polyval", "p"), as_operand(x, "polyval")
     if p.ndim != 1:
         raise ShapeError("polyval", "p", got=f"shape {p.shape}", expected="a vector of coefficients")
     total = zeros_like(cast(x, dtypes.result_type(p, x)))
@@ -255,7 +257,7 @@ def vander(x: A | ArrayLike, /, N: SupportsIndex | None = None, *, increasing: b
     iverson.Tensor([[4., 2., 1.],
                     [9., 3., 1.]])
     """
-    x = as_plain(x, "vander")
+    x = as_operand(x, "vander")
     if x.ndim != 1:
         raise ShapeError("vander", "x", got=f"shape {x.shape}", expected="a vector")
     x = cast(x, dtypes.result_type(x, dtypes.int64)) if x.dtype.kind in "biu" else x
@@ -294,7 +296,7 @@ def gradient(
     >>> gradient(asarray([1., 2., 4.]))
     iverson.Tensor([1. , 1.5, 2. ])
     """
-    x = as_inexact(as_plain(x, "gradient"), "gradient")
+    x = as_inexact(x, "gradient")
     check_choice(edge_order, (1, 2), "gradient", "edge_order")
     axes = normalize_axes(tuple(range(x.ndim)) if axis is None else axis, x.ndim, "gradient")
     steps = spacing or (1.0,)
@@ -435,7 +437,7 @@ def view_as_real(x: A | ArrayLike, /) -> A:
     >>> view_as_real(asarray([1 + 2j]))
     iverson.Tensor([[1., 2.]])
     """
-    x = as_plain(x, "view_as_real")
+    x = as_operand(x, "view_as_real")
     check_kind(x, "c", "view_as_real")
     return stack([F.real(x), F.imag(x)], axis=-1)
 
@@ -450,7 +452,7 @@ def view_as_complex(x: A | ArrayLike, /) -> A:
     >>> view_as_complex(asarray([[1., 2.]]))
     iverson.Tensor([1.+2.j])
     """
-    x = as_plain(x, "view_as_complex")
+    x = as_operand(x, "view_as_complex")
     check_kind(x, "f", "view_as_complex")
     if not x.ndim or x.shape[-1] != 2:
         raise ShapeError("view_as_complex", "x", got=f"shape {x.shape}", expected="extent 2 on the last axis")
@@ -474,8 +476,8 @@ def piecewise(array: A | ArrayLike, conditions: Sequence[A | ArrayLike], functio
     >>> piecewise(x, [x < 0, x > 0], [lambda x: -x, lambda x: x * x])
     iverson.Tensor([1., 4.])
     """
-    x = as_plain(array, "piecewise", "array")
-    flags = [as_plain(c, "piecewise", "conditions") for c in as_tuple(conditions)]
+    x = as_operand(array, "piecewise", "array")
+    flags = [as_operand(c, "piecewise", "conditions") for c in as_tuple(conditions)]
     pieces = as_tuple(functions)
     if len(pieces) not in (len(flags), len(flags) + 1):
         raise ArgumentError(
