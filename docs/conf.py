@@ -49,6 +49,7 @@ if importlib.util.find_spec("sphinx_gallery"):
         "show_memory": False,
         "remove_config_comments": True,
         "image_srcset": ["2x"],
+        "thumbnail_size": (720, 280),
         "reset_modules": ("matplotlib", "tools.figures.style"),
         "show_signature": False,
     }

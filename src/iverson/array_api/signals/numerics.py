@@ -122,8 +122,8 @@ def average(x: A | ArrayLike, /, axis: Axes = None, weights: A | ArrayLike | Non
             )
         lines = reshape(w, tuple(n if axis == k else 1 for axis, n in enumerate(x.shape)))
         w = broadcast_to(lines, x.shape)
-    counted = ones_like(x) * w if isinstance(x, Wrapper) else w  # the weights of what exists
-    return _sum(x * w, axis=axis) / _sum(counted, axis=axis)
+    mass = ones_like(x) * w if isinstance(x, Wrapper) else w  # the weights of what exists
+    return _sum(x * w, axis=axis) / _sum(mass, axis=axis)
 
 
 @method

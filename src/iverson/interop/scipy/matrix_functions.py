@@ -482,13 +482,13 @@ def _check_simple(t: NDArray) -> None:
     w = np.diagonal(t)
     apart = abs(w - w[:, None])
     np.fill_diagonal(apart, np.inf)
-    paired = np.tril(t, -1).any()
-    if paired or apart.min(initial=np.inf) <= np.finfo(t.dtype).eps * abs(t).max(initial=0.0):
+    has_pairs = np.tril(t, -1).any()
+    if has_pairs or apart.min(initial=np.inf) <= np.finfo(t.dtype).eps * abs(t).max(initial=0.0):
         raise GradientError(
             "schur", "a",
-            got="pairs of complex eigenvalues in a real form" if paired else "equal eigenvalues",
+            got="pairs of complex eigenvalues in a real form" if has_pairs else "equal eigenvalues",
             expected="distinct eigenvalues on the diagonal, where the form has a derivative",
-            remedy='take output="complex"' if paired else "call detach()",
+            remedy='take output="complex"' if has_pairs else "call detach()",
         )  # fmt: skip
 
 
