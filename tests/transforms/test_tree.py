@@ -141,6 +141,9 @@ def test_errors():
         lambda: iv.vmap(lambda m: m.w)(Plain()),
         lambda: iv.ravel_pytree(Plain()),
         lambda: iv.optim.SGD(Plain(), lr=0.1),
+        lambda: iv.optim.adam(0.1).init(Plain()),
+        lambda: iv.optim.EMA(Plain()),
+        lambda: iv.jvp(lambda m: m.w, (Plain(),), (Plain(),)),
     ):
         with pytest.raises(iv.errors.ArgumentTypeError, match=r"iverson\.tree\.register\(Plain\)"):
             call()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import final
 
 from iverson.autograd.mode import recording
+from iverson.core.dispatch import Operand
 from iverson.core.errors import ArgumentError, ArgumentTypeError, described
 from iverson.core.inputs.arguments import as_real, checked
 from iverson.core.protocols import Pytree
 from iverson.handles import Tensor
-from iverson.transforms.trees import flatten, unflatten
+from iverson.transforms.trees import as_node, flatten, unflatten
 
 
 @final
@@ -41,7 +42,10 @@ class EMA:
         self.params, self.structure = flatten(params)
         for k, p in enumerate(self.params):
             if not isinstance(p, Tensor):
-                raise ArgumentTypeError("EMA", "params", got=f"leaf {k}, {described(p)}", expected="tensors")
+                raise ArgumentTypeError(
+                    "EMA", "params", got=f"leaf {k}, {described(p)}", expected="tensors",
+                    remedy="" if isinstance(p, Operand) else as_node(p),
+                )  # fmt: skip
         self.decay = decay
         self._averages = [p.detach() + 0 for p in self.params]
 

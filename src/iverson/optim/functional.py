@@ -23,7 +23,7 @@ from iverson.core.inputs.arguments import checked
 from iverson.core.protocols import Pytree
 from iverson.handles import Tensor
 from iverson.optim.base import Optimizer
-from iverson.transforms.trees import flatten, unflatten
+from iverson.transforms.trees import as_node, flatten, unflatten
 
 #: A rate, or a function from the number of steps before to the rate.
 LearningRate: TypeAlias = float | Tensor | Callable[[Tensor], float | Tensor]
@@ -152,7 +152,7 @@ def _leaves(tree: Pytree, argument: str, operation: str = "update") -> tuple[lis
                 argument,
                 got=f"leaf {k}, {described(x)}",
                 expected="tensors",
-                remedy="pass its entries and put them back" if isinstance(x, Wrapper) else "",
+                remedy="pass its entries and put them back" if isinstance(x, Wrapper) else as_node(x),
             )
     return leaves, structure
 
