@@ -14,15 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iverson.expr.symbolic_numbers import (
+    SPREAD,
     EscapedNumber,
     Recording,
     SymbolicNumber,
     integer,
     is_infinite,
     lifted,
+    maximum,
+    minimum,
     pinned,
     plain,
     real,
+    typical,
 )
 
 Program = Callable[..., list[Any]]
@@ -72,6 +76,29 @@ def test_formulas_give_what_the_program_gives_or_nothing(
     assert formulas.at(sample) == run(*sample)
     for inputs in others:
         assert formulas.at(inputs) in (None, run(*inputs))
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_what_judges_costs_serves_the_numbers_that_are_near(n: int, m: int) -> None:
+    recording = Recording()
+    x, y = recording.number(n), recording.number(3)
+    seen = typical(x * x + 4)
+    assert type(seen) is int
+    assert seen == n * n + 4
+    formulas = recording.formulas([x + y])
+    is_near = n == m or (min(n, m) > 0 and max(n, m) <= SPREAD * min(n, m))
+    assert formulas.at([m, 10**9]) == ([m + 10**9] if is_near else None)  # no cost was judged by y
+    assert typical(m) == m
+
+
+@given(st.lists(st.integers(-9, 9), min_size=1), st.lists(st.integers(-9, 9), min_size=1))
+def test_the_least_and_the_largest_decide_nothing(first: list[int], second: list[int]) -> None:
+    second = (second * len(first))[: len(first)]
+    recording = Recording()
+    numbers = list(map(recording.number, first))
+    formulas = recording.formulas([minimum(*numbers, 3), maximum(0, *numbers), minimum(*numbers, math.inf)])
+    assert not formulas.conditions
+    assert formulas.at(second) == [min(*second, 3), max(0, *second), min(second)]
 
 
 def test_a_path_without_decisions_serves_all_numbers() -> None:
