@@ -20,9 +20,11 @@ from iverson.expr.symbolic_numbers import (
     SymbolicNumber,
     integer,
     is_infinite,
+    is_symbolic,
     lifted,
     maximum,
     minimum,
+    near,
     pinned,
     plain,
     real,
@@ -89,6 +91,44 @@ def test_what_judges_costs_serves_the_numbers_that_are_near(n: int, m: int) -> N
     is_near = n == m or (min(n, m) > 0 and max(n, m) <= SPREAD * min(n, m))
     assert formulas.at([m, 10**9]) == ([m + 10**9] if is_near else None)  # no cost was judged by y
     assert typical(m) == m
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "truth"),
+    [
+        (SPREAD, 1, True),
+        (1, SPREAD, True),
+        (SPREAD + 1, 1, False),
+        (1, SPREAD + 1, False),
+        (0, 0, True),
+        (0, 1, False),
+        (1, 0, False),
+        (-3, -3, True),
+        (-3, -2, False),
+        (-2, 3, False),
+        (0.5, 4.0, True),
+    ],
+)
+def test_numbers_are_near(x: float, y: float, truth: bool) -> None:
+    assert near(x, y) == truth
+
+
+def test_symbolic_numbers_beside_others() -> None:
+    """What is no number is unequal and has no order, and no path condition follows from that."""
+    recording = Recording()
+    n, x = recording.number(1), recording.number(0.5)
+    assert (n == None, n != "1", n == (1,)) == (False, True, False)  # noqa: E711
+    with pytest.raises(TypeError):
+        n < "1"  # noqa: B015
+    assert not recording.formulas([n]).conditions
+    assert n
+    assert not recording.number(0)
+    assert (is_symbolic(n), is_symbolic(x), is_symbolic(1), is_symbolic(None)) == (True, True, False, False)
+    assert integer(n).node == n.node
+    assert real(x).node == x.node
+    assert plain(real(n)) == 1.0
+    assert type(plain(real(n))) is float
+    assert plain(integer(x)) == 0
 
 
 @given(st.lists(st.integers(-9, 9), min_size=1), st.lists(st.integers(-9, 9), min_size=1))

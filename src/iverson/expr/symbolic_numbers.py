@@ -179,8 +179,6 @@ def _computed(function: Function, swap: bool = False) -> Callable[..., Any]:
 
 def _decided(relation: Callable[..., bool]) -> Callable[..., Any]:
     def method(self: SymbolicNumber, other: Argument) -> Any:
-        if type(other) is SymbolicNumber and other.recording is self.recording and other.node == self.node:
-            return bool(relation(0, 0))
         if not isinstance(other, _NUMBERS):
             return NotImplemented
         return self.recording.decide(relation, self, other)
@@ -266,7 +264,7 @@ def near(x: Number, y: Number) -> bool:
     >>> near(100, 347), near(50, 347), near(0, 0), near(0, 1)
     (True, False, True, False)
     """
-    return x == y or (x > 0 and y > 0 and x <= SPREAD * y and y <= SPREAD * x)
+    return x == y or (x <= SPREAD * y and y <= SPREAD * x)  # of negative numbers these do not both hold
 
 
 def typical(x: N) -> N:
@@ -296,7 +294,7 @@ def lifted(function: Callable[..., R]) -> Callable[..., R]:
     def of(*arguments: Argument) -> Any:
         for x in arguments:
             if type(x) is SymbolicNumber:
-                is_one = isinstance(function, type) and x.__class__ is function
+                is_one: bool = x.__class__ is function
                 return x if is_one else x.recording.apply(function, *arguments)
         return function(*arguments)
 
