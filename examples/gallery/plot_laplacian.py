@@ -17,8 +17,8 @@ import iverson as iv
 from iverson.interop.scipy import minimize
 
 # %%
-# To see the error we choose a solution, and f follows from it by the same operator. The factor 1 - |x|^2
-# makes both vanish on the edge.
+# To see the error we choose a solution, and f follows from it by the same operator. A factor that is 0 on the
+# edge makes both vanish there.
 
 
 def solution(x):
