@@ -40,7 +40,7 @@ from iverson.codegen.nests.nodes import (
 )
 from iverson.codegen.nests.phase_cost import WORTH_THREADS, cost
 from iverson.codegen.nests.task import MOTION_COST, Axis, Task, motion, no_position, position_in
-from iverson.codegen.runtime.target import available
+from iverson.codegen.runtime.target import available, host
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, subexpressions
 from iverson.expr.symbolic_numbers import is_infinite
@@ -51,7 +51,7 @@ LANES = 16
 MANY, WRITTEN, ALL_WRITTEN = 16, 64, 160
 #: Iterations of plain innermost loops that are written out.
 SHORT = 8
-#: Rows of a register tile of two vectors.
+#: Rows of a register tile of two vectors, where there are registers for them.
 TILE = 8
 #: Entries of a line of a cache that a tile of a transpose reads or writes together.
 TRANSPOSED = 16
@@ -251,7 +251,7 @@ class Choice:
                 self.second = (choices[1], _divisor(choices[1].extent or 4, 4))
         else:
             self.factor = 2 if v.extent is None or v.extent > LANES else 1
-            self.tile = TILE if self.factor == 2 else 12
+            self.tile = self._rows(TILE if self.factor == 2 else 12)
         if best is None or shared(best) == 0:
             strided = any(motion(x, v.name, task.lets) == 3 for x in task.loads)
             self.factor, self.tile = 4, STRIDED if strided else 1
@@ -259,9 +259,13 @@ class Choice:
         if best.extent is not None:
             size = _divisor(best.extent, self.tile)
             if best.extent % size and v in self.outer:
-                size = _divisor(best.extent, 12)
+                size = _divisor(best.extent, self._rows(12))
             self.tile = size
         return best
+
+    def _rows(self, most: int) -> int:
+        """Rows of a register tile: as many as have registers for their sums, of a row's vectors and a factor."""
+        return min(most, (host().registers - 4) // self.factor)
 
     def _transposing_axis(self) -> Axis | None:
         """The axis along which an access is contiguous that the lanes scatter; None if there is none.
