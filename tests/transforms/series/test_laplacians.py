@@ -12,7 +12,7 @@ import pytest
 import iverson as iv
 from iverson.core.counting import work
 from iverson.ops import TABLE
-from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 from tests.graph.programs import calls_of, entries, random_program
 from tests.transforms.series.nested import floating
 from tests.transforms.series.test_modes import FUNCTIONS, point
@@ -54,6 +54,19 @@ def agree(f, args, weights=None, rtol=1e-8):
 def test_functions(name):
     agree(FUNCTIONS[name], [point()])
     agree(FUNCTIONS[name], [point()], np.array([0.5, -2.0, 3.0]))
+
+
+@pytest.mark.parametrize("name", by_turns(FUNCTIONS, 4))
+def test_compiled(name):
+    """A Laplacian and a biharmonic, compiled around the operator, and within."""
+    f, x = FUNCTIONS[name], point()
+    operators = [iv.laplacian] if name == "in place" else [iv.laplacian, iv.biharmonic]
+    for operator in operators:
+        expected = iv.ravel_pytree(operator(f)(x))[0].numpy()
+        for g in (iv.jit(operator(f)), *([] if name == "in place" else [operator(iv.jit(f))])):
+            found = iv.ravel_pytree(g(x))[0].numpy()
+            atol = 1e-9 * np.max(np.abs(expected), initial=1)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=atol, equal_nan=True)
 
 
 NAMES = tuple(name for name, op in TABLE.items() if op.samples and op.differentiable)

@@ -535,7 +535,9 @@ def _folded(v: View, batch: tuple[int, ...]) -> View | None:
         return None
     rows = prod(v.shape[:-1])
     strides = reshaped_strides(v.shape[:-1], v.strides[:-1], (rows,))
-    return None if strides is None else replace(v, shape=(rows, v.shape[-1]), strides=(*strides, v.strides[-1]))
+    return (
+        None if strides is None else replace(v, shape=(rows, v.shape[-1]), strides=(*strides, v.strides[-1]))
+    )
 
 
 class _Group:
