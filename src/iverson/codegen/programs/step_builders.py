@@ -33,8 +33,8 @@ OWN_ALONG, OWN = 32, 16
 #: Extents up to which a right factor by rows, in whole lines of a cache, stays in the first cache: then a nest
 #: copies no factor. Measured on AVX2, one thread, 64 to 2,048 rows: a nest takes 0.4 to 0.9 of the time.
 OWN_RIGHT, LINE = 64, 64
-#: Rows of such a product: tiles of rows, or one; rows between these would mostly be rests of tiles.
-OWN_ROWS, OWN_TILE = 64, 8
+#: Rows of such a product: many tiles of rows, so that those that remain take little time.
+OWN_ROWS = 80
 #: Multiply-adds up to which OpenBLAS takes factors as they lie, and how often each entry of a copy is read
 #: that pays, by its bytes. Measured, 64 x 64 by 64 x 64: float32 takes 8.5 us, 3.9 after a copy of 1.8;
 #: float64 16.2 us, 9.3 after a copy of 3.9; at 96 x 96 both are even.
@@ -124,8 +124,7 @@ def _is_cached(left: View, right: View) -> bool:
     inner, columns = right.shape[-2:]
     if right.buffer.dtype.kind != "f" or left.strides[-1] != 1 or max(inner, columns) > OWN_RIGHT:
         return False
-    rows: int = left.shape[-2]
-    return columns * right.buffer.dtype.itemsize % LINE == 0 and (rows >= OWN_ROWS or rows <= OWN_TILE)
+    return left.shape[-2] >= OWN_ROWS and columns * right.buffer.dtype.itemsize % LINE == 0
 
 
 def symmetric(out: View, lhs: View, rhs: View) -> tuple[Step, ...] | None:

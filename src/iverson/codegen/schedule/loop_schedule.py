@@ -53,6 +53,8 @@ MANY, WRITTEN, ALL_WRITTEN = 16, 64, 160
 SHORT = 8
 #: Rows of a register tile of two vectors, where there are registers for them.
 TILE = 8
+#: Tiles from which an axis is long.
+LONG = 16
 #: Entries of a line of a cache that a tile of a transpose reads or writes together.
 TRANSPOSED = 16
 #: How many times fewer terms are written out where reads are strided: each is several vectors and a shuffle.
@@ -258,14 +260,14 @@ class Choice:
             return None
         if best.extent is not None:
             size = _divisor(best.extent, self.tile)
-            if best.extent % size and v in self.outer:
+            if best.extent < LONG * size and best.extent % size and v in self.outer:
                 size = _divisor(best.extent, self._rows(12))
             self.tile = size
         return best
 
     def _rows(self, most: int) -> int:
         """Rows of a register tile: as many as have registers for their sums, of a row's vectors and a factor."""
-        return min(most, (host().registers - 4) // self.factor)
+        return min(most, (host().registers - 6) // self.factor)
 
     def _transposing_axis(self) -> Axis | None:
         """The axis along which an access is contiguous that the lanes scatter; None if there is none.
@@ -534,9 +536,14 @@ def with_shared(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _divisor(extent: int, limit: int) -> int:
-    """The largest divisor that is at most ``limit`` and more than half of it, or ``limit`` itself."""
+    """The largest divisor that is at most ``limit`` and more than half of it, or ``limit`` itself.
+
+    Of long axes it is the limit: what remains is a small part, and code does not depend on the extent.
+    """
     if extent <= limit:
         return extent
+    if extent >= LONG * limit:
+        return limit
     fits = [d for d in range(limit, limit // 2, -1) if extent % d == 0]
     return fits[0] if fits else limit
 
