@@ -116,6 +116,7 @@ FUNCTIONS = {
     "Function in a scan": lambda x: iv.scan(lambda c, t: (Cube.apply(c) + t, c), x, iv.arange(3) * 0.1)[0],
     "index notation": lambda x: iv.sin(correlated(iv.exp(x), x[:2])) * x[:2],
     "index notation in a Function": lambda x: iv.sin(Noted.apply(x * x)) * x[:2],
+    "complex numbers": lambda x: iv.abs(iv.fft.fft(iv.sin(x))) ** 3 + iv.imag(iv.sign((0.5 + 1j) * x + 1j)),
     "detach": lambda x: x.detach() * x,
     "no_grad": without_recording,
     "in place": written,

@@ -78,7 +78,7 @@ class ApolarAlgebra:
         return self._lines
 
     def _on_lines(self) -> Lines:
-        """As <P, q> is a sum of a_j q(v_j), so is <P, q m>, and the coordinates of q follow from these."""
+        """The lines: <P, q> is a sum of a_j q(v_j), so <P, q m> are sums too, which give coordinates of q."""
         weights = _sum_of_powers(self.terms)
         values = [_values(self._bases[k], list(weights)) for k in range(self.order)]
         scale = np.array(list(weights.values()))
@@ -173,10 +173,10 @@ def _of_monomial(exponents: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], flo
         target = (powers == exponents).all(axis=1).astype(float)
         upper, pivots = qr(values, mode="r", pivoting=True)
         sizes = np.abs(np.diagonal(upper))
-        chosen = np.sort(pivots[: int(np.sum(sizes > _TINY * sizes[0]))])
-        weights = np.linalg.lstsq(values[:, chosen], target, rcond=None)[0]
-        if np.abs(values[:, chosen] @ weights - target).max() < 1e-10:
-            pairs = zip(vectors[chosen].tolist(), weights.tolist(), strict=True)
+        columns = np.sort(pivots[: int(np.sum(sizes > _TINY * sizes[0]))])
+        weights = np.linalg.lstsq(values[:, columns], target, rcond=None)[0]
+        if np.abs(values[:, columns] @ weights - target).max() < 1e-10:
+            pairs = zip(vectors[columns].tolist(), weights.tolist(), strict=True)
             return tuple([(tuple(v), a) for v, a in pairs if abs(a) > _TINY])
     raise AssertionError(exponents)
 

@@ -77,6 +77,8 @@ Coefficient = Handle | None
 Argument: TypeAlias = Any
 #: The calls within a rule, by op, operands and parameters.
 Network: TypeAlias = dict[Any, Any]
+#: A call of an op or of a Function on handles.
+Application: TypeAlias = Callable[..., Any]
 #: A product of two coefficients.
 Binary: TypeAlias = Callable[..., Any]
 #: Coefficient k of each result of a call, for k from 0 upwards.
@@ -595,7 +597,7 @@ class SeriesLevel(Level):
         replaced = pushforward_of(op.name) in overrides()
         if groups is not None and not replaced:
             terms: Terms = Product(self, op, args, params, groups, results, top).terms
-        elif self.directions is not None and len(varying) == 1 and op.entry_map.elementwise and not replaced:
+        elif self._is_composed(op, args, varying) and not replaced:
             terms = self._composed(op, args, params, varying[0])
         else:
             by_rule = None if replaced else self._by_taylor(op, args, params, results, top)
@@ -619,7 +621,7 @@ class SeriesLevel(Level):
         slopes = {k for k in varying if args[k].top < self.order}
         return slopes <= {k for group in op.groups(len(args)) for k in group}
 
-    def _by_lines(self, call: Callable[..., Any], args: Sequence[Argument]) -> list[Argument]:
+    def _by_lines(self, call: Application, args: Sequence[Argument]) -> list[Argument]:
         """The results of a call whose rule is not linear in derivatives: that of a matrix function applies it
         to blocks.
 
@@ -671,6 +673,12 @@ class SeriesLevel(Level):
             return c if op.multiple else (c,)
 
         return terms
+
+    def _is_composed(self, op: Op, args: Sequence[Argument], varying: Sequence[int]) -> bool:
+        """True for functions of one entry that is real: of complex numbers, not all are analytic, as abs."""
+        if self.directions is None or len(varying) != 1 or not op.entry_map.elementwise:
+            return False
+        return args[varying[0]].dtype.kind != "c"  # type: ignore[no-any-return]
 
     def _composed(self, op: Op, args: Sequence[Argument], params: Params, varying: int) -> Terms:
         """The coefficients of an elementwise function f of one series x: the sum of f_m (x - x_0)^m.
