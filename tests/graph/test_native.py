@@ -566,7 +566,7 @@ def test_a_training_step_is_one_native_call_that_allocates_what_it_returns(model
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-X, (83, 64, 32), (323, 7, 64), (97, 33, 64)]
+    ("rows", "inner", "columns"), [(80, 3, 64), (83, 64, 32), (323, 7, 64), (97, 33, 64)]
 )
 def test_products_with_a_small_right_factor_are_nests(
     rows: int, inner: int, columns: int, dtype: str
