@@ -59,7 +59,8 @@ COVERED: dict[str, str] = {
         te.ops.preferred_rules._pushforward
         te.ir.index_arithmetic.condition_of te.ir.integer_sets._is_empty_text
         te.ir.integer_sets._loops_of_text te.ir.integer_sets._parameters te.ir.integer_sets._projected
-        transforms.jacobians.dependence._KNOWN transforms.series.apolar.algebra_of""",
+        transforms.jacobians.dependence._KNOWN transforms.series.apolar._of_monomial
+        transforms.series.apolar.algebra_of""",
     "the code itself, equal where its instructions and names are": """
         core.python.caller._stored_after core.trace_guards._computes_names core.trace_guards._imports""",
     "the class, op or rule itself, which lives as long": """

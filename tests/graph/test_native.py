@@ -12,6 +12,7 @@ import pytest
 
 import iverson as iv
 from iverson import optim
+from iverson.codegen.programs.nodes import Product, walk
 from iverson.core.dispatch import bind, make_handle
 from iverson.core.scalars import SCALARS
 from iverson.graph.ir.dead_code import dead_code
@@ -561,3 +562,24 @@ def test_a_training_step_is_one_native_call_that_allocates_what_it_returns(model
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 12_000
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"), [(80, 3, 64), (83, 64, 32), (323, 7, 64), (97, 33, 64)]
+)
+def test_products_with_a_small_right_factor_are_nests(
+    rows: int, inner: int, columns: int, dtype: str
+) -> None:
+    """Alone and of a batch whose rows are those of one matrix, also with an axis of one entry between."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((rows, inner)).astype(dtype)
+    b = rng.standard_normal((inner, columns)).astype(dtype)
+    compiled = iv.jit(lambda a, b: a @ b)
+    for x in (a, a[:, None, None, :], np.stack([a, a])[:, :, None, :]):
+        found = compiled(iv.asarray(x), iv.asarray(b)).numpy()
+        np.testing.assert_allclose(found, x @ b, rtol=0, atol=64 * inner * np.finfo(dtype).eps)
+    for entry in compiled._entries.values():
+        for step in entry.compiled._program.steps:
+            assert isinstance(step, Native)
+            assert not [s for s in walk(step.compiled.program.steps) if isinstance(s, Product)]

@@ -228,13 +228,35 @@ def test_closed_form(function, dtype):
         np.testing.assert_allclose(c.numpy(), 0.5 * f(wide)[:-1] + f(wide)[1:], rtol=0, atol=8 * eps)
 
 
-def test_a_laplacian_of_an_op():
-    """sum_i sum_k sin(w_k x_(i+k)): of each term -w_k^2 sin; by one pass, and by the trace of a Hessian."""
+def test_operators_of_an_op():
+    """sum_i sum_k sin(w_k x_(i+k)): of each term -w_k^2 sin, and w_k^4 sin; then of its sine, as Hessians."""
     x, w = np.linspace(0.1, 1, 9), np.linspace(0.2, 0.5, 3)
+    f = lambda x: correlated(x, iv.asarray(w)).sum()
     exact = sum(-(w[k] ** 2) * np.sin(w[k] * x[k : k + 7]).sum() for k in range(3))
-    _, found = iv.laplacian(lambda x: correlated(x, iv.asarray(w)).sum())(iv.asarray(x))
+    value, found = iv.laplacian(f)(iv.asarray(x))
+    np.testing.assert_allclose(value.numpy(), f(iv.asarray(x)).numpy())
     np.testing.assert_allclose(found.numpy(), exact, rtol=1e-12)
     fourth = sum(w[k] ** 4 * np.sin(w[k] * x[k : k + 7]).sum() for k in range(3))
-    np.testing.assert_allclose(
-        iv.biharmonic(lambda x: correlated(x, iv.asarray(w)).sum())(iv.asarray(x)).numpy(), fourth, rtol=1e-12
-    )
+    np.testing.assert_allclose(iv.biharmonic(f)(iv.asarray(x)).numpy(), fourth, rtol=1e-12)
+    g = lambda x: iv.sin(correlated(iv.exp(x), iv.asarray(w))).sum()
+    trace = lambda f: lambda x: iv.linalg.trace(iv.hessian(f)(x))
+    second = trace(g)(iv.asarray(x)).numpy()
+    for h in (iv.laplacian(g), iv.jit(iv.laplacian(g)), iv.laplacian(iv.jit(g))):
+        np.testing.assert_allclose(h(iv.asarray(x))[1].numpy(), second, rtol=1e-11)
+    mapped = iv.vmap(iv.laplacian(g))(iv.stack([iv.asarray(x)] * 2))[1]
+    np.testing.assert_allclose(mapped.numpy(), [second, second], rtol=1e-11)
+    found = iv.grad(lambda x: iv.laplacian(g)(x)[1])(iv.asarray(x))
+    np.testing.assert_allclose(found.numpy(), iv.grad(trace(g))(iv.asarray(x)).numpy(), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("d", [8, 12])
+def test_an_operator_is_one_call_and_each_line_has_the_points_of_the_primal(d):
+    """Of d variables the Laplacian has d lines and a biharmonic d^2; the value has a program of its own."""
+    w = iv.asarray(np.linspace(0.2, 0.5, 3))
+    f = lambda x: correlated(x, w).sum()
+    for operator, order, lines in ((iv.laplacian, 2, d), (iv.biharmonic, 4, d * d)):
+        with counted.counting() as found:
+            operator(f)(iv.ones(d))
+        calls = {name: n for name, n in found.calls.items() if name.startswith("te.")}
+        assert calls == {"te.correlated": 1, "te.correlated.taylor.x.batch": 1}
+        assert found.entrywise["te.correlated.taylor.x.batch"] == order * lines * (d - 2)

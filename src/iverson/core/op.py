@@ -116,7 +116,8 @@ class Op:
         series of the result (a tuple where ``multiple``) from those below k; None where that is zero,
         NotImplemented for k = 0 where that is the op itself on coefficients 0. ``y`` and the inputs are
         series, of which ``x[j]`` is coefficient j or None (`iverson.ops.rules.recurrences`). Only where
-        coefficients would cost more by the derivation from ``jvp``.
+        coefficients would cost more by the derivation from ``jvp``. The rule itself is NotImplemented where
+        that serves, and None where it is along one line only.
     batch : ``batch(F, examples, *args, **params)`` carries the op out on a batch
         (`iverson.ops.rules.batching`), where that does not follow from the op being elementwise or from
         parameters that count axes.

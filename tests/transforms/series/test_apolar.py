@@ -96,6 +96,31 @@ def test_products_are_those_of_polynomials(name):
 
 
 @pytest.mark.parametrize("name", OPERATORS)
+def test_lines_show_all_coordinates(name):
+    """Of a drawn polynomial of each degree, from its values on the lines; and of one of these, the values."""
+    algebra = ApolarAlgebra(OPERATORS[name])
+    variables = 1 + max(max(m) for m, _ in algebra.terms)
+    rng, lines = np.random.default_rng(0), algebra.lines
+    slopes = lines.values[1] @ algebra.slopes(variables) if algebra.order > 1 else None
+    for k in range(1, algebra.order + 1):
+        if slopes is None:
+            break
+        polynomial = {m: rng.standard_normal() for m in monomials(variables, k)}
+        values = sum(c * np.prod(slopes[:, list(m)], axis=1) for m, c in polynomial.items())
+        found, exact = lines.coordinates[k - 1] @ values, image(algebra, polynomial, k)
+        np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9 * np.abs(exact).max(initial=1))
+        if k < algebra.order:
+            again = lines.coordinates[k - 1] @ (lines.values[k] @ exact)
+            np.testing.assert_allclose(again, exact, rtol=1e-9, atol=1e-9 * np.abs(exact).max(initial=1))
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 8])
+def test_a_biharmonic_has_few_lines(d):
+    """The axes, and two lines for each pair of them."""
+    assert len(algebra_of(laplacians(d)).lines.values[0]) == d * d
+
+
+@pytest.mark.parametrize("name", OPERATORS)
 def test_terms_of_squares_are_counted_once(name):
     algebra = ApolarAlgebra(OPERATORS[name])
     for k in range(1, algebra.order // 2 + 1):

@@ -12,7 +12,7 @@ import pytest
 import iverson as iv
 from iverson.core.counting import work
 from iverson.ops import TABLE
-from tests.conformance.product import EXHAUSTIVE, SEED
+from tests.conformance.product import EXHAUSTIVE, SEED, by_turns
 from tests.graph.programs import calls_of, entries, random_program
 from tests.transforms.series.nested import floating
 from tests.transforms.series.test_modes import FUNCTIONS, point
@@ -54,6 +54,19 @@ def agree(f, args, weights=None, rtol=1e-8):
 def test_functions(name):
     agree(FUNCTIONS[name], [point()])
     agree(FUNCTIONS[name], [point()], np.array([0.5, -2.0, 3.0]))
+
+
+@pytest.mark.parametrize("name", by_turns(FUNCTIONS, 4))
+def test_compiled(name):
+    """A Laplacian and a biharmonic, compiled around the operator, and within."""
+    f, x = FUNCTIONS[name], point()
+    operators = [iv.laplacian] if name == "in place" else [iv.laplacian, iv.biharmonic]
+    for operator in operators:
+        expected = iv.ravel_pytree(operator(f)(x))[0].numpy()
+        for g in (iv.jit(operator(f)), *([] if name == "in place" else [operator(iv.jit(f))])):
+            found = iv.ravel_pytree(g(x))[0].numpy()
+            atol = 1e-9 * np.max(np.abs(expected), initial=1)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=atol, equal_nan=True)
 
 
 NAMES = tuple(name for name, op in TABLE.items() if op.samples and op.differentiable)
@@ -288,6 +301,18 @@ CALLS = [
     (lambda: iv.laplacian(iv.sum)(iv.asarray([1j])), "laplacian.*complex128.*real"),
     (lambda: iv.laplacian(iv.sum, weights=np.ones(3))(ONE), r"laplacian: argument 'weights': .*\(3,\) for 2"),
     (lambda: iv.laplacian(iv.sum, weights=[1.0, 2.0])(ONE), "laplacian: argument 'weights'"),
+    (
+        lambda: iv.laplacian(iv.sum, weights=np.ones(2) * 1j)(ONE),
+        "laplacian.*'weights': got dtype complex128",
+    ),
+    (
+        lambda: iv.laplacian(iv.sum, weights=np.full((2, 2), np.nan))(ONE),
+        "'weights': got an entry that is not f",
+    ),
+    (
+        lambda: iv.grad(lambda w: iv.laplacian(iv.sum, weights=w)(ONE)[1])(ONE),
+        "a tensor that tracks gradients",
+    ),
     (lambda: iv.laplacian(iv.sum, argnums=1)(ONE), "laplacian: argument 'argnums': got 1"),
     (lambda: iv.biharmonic(iv.sum)(iv.asarray([1])), "biharmonic: argument 'args': .*int64"),
     (lambda: iv.differential_operator(iv.sum, {}), "differential_operator: argument 'terms': got no terms"),
@@ -302,6 +327,23 @@ CALLS = [
 def test_refused(call, words):
     with pytest.raises(iv.errors.IversonError, match=words):
         call()
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_of_arguments_without_entries(shape):
+    x = iv.ones(shape)
+    for f in (lambda x: (x**4).sum(), lambda x: iv.sin(x) * x):
+        operators = iv.laplacian(f), iv.jit(iv.biharmonic(f)), iv.biharmonic(f), iv.vmap(iv.laplacian(f))
+        for operator, y in zip(operators, (x, x, x, iv.stack([x, x])), strict=True):
+            out = operator(y)
+            value = out[1] if isinstance(out, tuple) else out
+            np.testing.assert_array_equal(value.numpy(), np.zeros(value.shape))
+
+
+def test_terms_that_are_zero_are_none():
+    f, x = lambda x: x[0] ** 3 * x[1], iv.asarray([0.3, 0.5])
+    assert iv.differential_operator(f, {(2, 0): 0.0})(x).item() == 0
+    assert iv.differential_operator(f, {(2, 0): 0.0, (1, 1): 2.0})(x).item() == pytest.approx(2 * 3 * 0.09)
 
 
 def particles(ws):

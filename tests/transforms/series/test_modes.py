@@ -66,6 +66,21 @@ def correlated(x, w):
     return te.compute(shape, lambda i: te.sum(te.sin(w[k] * x[i + k]), axis=k))
 
 
+class Noted(iv.autograd.Function):
+    """A function whose derivative is given to an op in index notation."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_forward(x)
+        return correlated(x, iv.asarray([0.5, 1.0]))
+
+    @staticmethod
+    def jvp(ctx, t):
+        (x,) = ctx.saved_tensors
+        w = iv.asarray([0.5, 1.0])
+        return iv.jvp(lambda x: correlated(x, w), (x,), (t,))[1]
+
+
 def written(x):
     y = iv.zeros(3)
     y[1:] = x[:2] * x[1:]
@@ -99,6 +114,9 @@ FUNCTIONS = {
     "derivative of its own": lambda x: Straight.apply(x * x) * x,
     "gradient of a Function": iv.grad(lambda z: Cube.apply(iv.sin(z)).sum()),
     "Function in a scan": lambda x: iv.scan(lambda c, t: (Cube.apply(c) + t, c), x, iv.arange(3) * 0.1)[0],
+    "index notation": lambda x: iv.sin(correlated(iv.exp(x), x[:2])) * x[:2],
+    "index notation in a Function": lambda x: iv.sin(Noted.apply(x * x)) * x[:2],
+    "complex numbers": lambda x: iv.abs(iv.fft.fft(iv.sin(x))) ** 3 + iv.imag(iv.sign((0.5 + 1j) * x + 1j)),
     "detach": lambda x: x.detach() * x,
     "no_grad": without_recording,
     "in place": written,

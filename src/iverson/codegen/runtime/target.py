@@ -35,6 +35,11 @@ class Machine:
     has_fma: bool
     has_half: bool = False
 
+    @property
+    def registers(self) -> int:
+        """The number of vector registers."""
+        return 32 if "+avx512vl" in self.features or self.triple.startswith(("aarch64", "arm64")) else 16
+
 
 def available() -> int:
     """Number of processors that this process may use."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from iverson.codegen.nests.nodes import Buffer
 from iverson.codegen.programs import Product, Program, View, blas_calls, overwritten, step_builders, whole
-from iverson.codegen.programs.nodes import Step, c_strides
+from iverson.codegen.programs.nodes import Step, c_strides, reshaped_strides
 from iverson.core.dispatch import value_of
 from iverson.core.protocols import DType, LayoutValue
 from iverson.graph.ir.nodes import Equation, Graph, Value, values_of
@@ -533,11 +533,11 @@ def _folded(v: View, batch: tuple[int, ...]) -> View | None:
     """All matrices of a batch as one, row after row; None where the rows do not lie at equal distances."""
     if v.shape[:-2] != batch:
         return None
-    step = v.strides[-2]
-    for k in range(len(v.shape) - 2, 0, -1):
-        if v.strides[k - 1] != v.strides[k] * v.shape[k]:
-            return None
-    return replace(v, shape=(prod(v.shape[:-1]), v.shape[-1]), strides=(step, v.strides[-1]))
+    rows = prod(v.shape[:-1])
+    strides = reshaped_strides(v.shape[:-1], v.strides[:-1], (rows,))
+    return (
+        None if strides is None else replace(v, shape=(rows, v.shape[-1]), strides=(*strides, v.strides[-1]))
+    )
 
 
 class _Group:

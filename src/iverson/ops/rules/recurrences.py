@@ -26,11 +26,15 @@ class Coefficients(Protocol):
     """A Taylor series; item k is its coefficient of order k.
 
     is_line : True along one curve; of several, coefficients of the highest order are sums.
+    has_lines : True if coefficients above 0 are those of several lines, each a curve by itself.
     top_order : the highest order of coefficients that do not wait for others of the result; 0 if they do.
     """
 
     @property
     def is_line(self) -> bool: ...
+
+    @property
+    def has_lines(self) -> bool: ...
 
     @property
     def top_order(self) -> int: ...

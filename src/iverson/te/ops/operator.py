@@ -514,24 +514,25 @@ class Expression:
     def _taylor(self, _F: Namespace, _y: Series, /, *xs: Series, **params: Constant) -> Any:
         """Recurrence of the Taylor coefficients of the results: one program for all, where it can be.
 
-        The operands of programs are coefficients that are not zero. Selections, and curves of which sums are
-        wanted, have the rules of forward mode.
+        The operands of programs are coefficients that are not zero. Of several lines through one point, the
+        value has a program of its own. Selections have the rules of forward mode.
         """
         if not all(x.is_line for x in xs):
-            return NotImplemented
+            return None
         order = min(x.top_order for x in xs)
         if any(may_select(c) for x in xs for c in map(x.__getitem__, range(order + 1)) if c is not None):
             return NotImplemented
         count = len(self.compiled([_operand(x[0]) for x in xs], params).results)
+        has_lines = any(x.has_lines for x in xs)
 
         @cache
         def results(low: int, high: int) -> tuple[Any, ...]:
             return self._expanded(xs, low, high, params)
 
         def rule(k: int) -> Any:
-            if k == 0 and not order:
+            if k == 0 and (has_lines or not order):
                 return NotImplemented
-            low, high = (0, order) if order else (k, k)
+            low, high = (int(has_lines), order) if order else (k, k)
             terms = results(low, high)[(k - low) * count : (k - low + 1) * count]
             return terms if self.multiple else terms[0]
 

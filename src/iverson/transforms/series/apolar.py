@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import TypeAlias
@@ -26,6 +27,8 @@ from iverson.core.protocols import NDArray
 
 #: The numbers of the variables of a product, in order.
 Monomial: TypeAlias = tuple[int, ...]
+#: The variables in which a line moves, each with its slope, a whole number.
+Direction: TypeAlias = tuple[tuple[int, int], ...]
 #: By place in a basis, the coordinates that are not 0.
 Coordinates: TypeAlias = Mapping[int, float]
 #: A monomial with its coefficient; or a product of basis elements, by their places, with its factor.
@@ -52,6 +55,7 @@ class ApolarAlgebra:
             self._bases.append(basis)
             self._coordinates.append(coordinates)
         self._coordinates.append({a: {0: _paired(a, c)} for a, c in terms})
+        self._lines: Lines | None = None
         self._tables: dict[tuple[tuple[int, ...], bool], tuple[NDArray, NDArray]] = {}
 
     def size(self, degree: int) -> int:
@@ -65,6 +69,30 @@ class ApolarAlgebra:
             for place, factor in coordinates.items():
                 slopes[place, variable] = factor
         return slopes
+
+    @property
+    def lines(self) -> Lines:
+        """Directions whose powers have the operator as a sum, made once."""
+        if self._lines is None:
+            self._lines = self._on_lines()
+        return self._lines
+
+    def _on_lines(self) -> Lines:
+        """The lines: <P, q> is a sum of a_j q(v_j), so <P, q m> are sums too, which give coordinates of q."""
+        weights = _sum_of_powers(self.terms)
+        values = [_values(self._bases[k], list(weights)) for k in range(self.order)]
+        scale = np.array(list(weights.values()))
+        coordinates = []
+        for k in range(1, self.order):
+            pairing = np.array(
+                [[self._paired(b, m) for b in self._bases[k]] for m in self._bases[self.order - k]]
+            )
+            coordinates.append(np.linalg.solve(pairing, values[self.order - k].T * scale))
+        return Lines(tuple(values), (*coordinates, scale[None]))
+
+    def _paired(self, b: Monomial, m: Monomial) -> float:
+        """<P, b m>."""
+        return self._coordinates[self.order].get(tuple(sorted((*b, *m))), {}).get(0, 0.0)
 
     def table(self, degrees: tuple[int, ...], square: bool = False) -> tuple[NDArray, NDArray]:
         """The products of basis elements of some degrees, as index and factors.
@@ -104,6 +132,65 @@ class ApolarAlgebra:
                 continue
             for parts in self._splits(quotient, factors):
                 yield (place, *parts)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines along which functions show an algebra's coordinates.
+
+    values : by degree below the order, of each basis element on each line, of shape (lines, dimension).
+    coordinates : by degree from 1 to the order, those of a polynomial from its values, (dimension, lines).
+    """
+
+    values: tuple[NDArray, ...]
+    coordinates: tuple[NDArray, ...]
+
+
+def _sum_of_powers(terms: Sequence[Term]) -> dict[Direction, float]:
+    """Weights a of directions v so that <P, q> is the sum of a q(v), for all q of the order of P.
+
+    Each term is such a sum in its own variables, of few directions with small whole entries.
+    """
+    weights: dict[Direction, float] = {}
+    for monomial, c in terms:
+        variables = sorted(set(monomial))
+        exponents = tuple([monomial.count(v) for v in variables])
+        for vector, weight in _of_monomial(exponents):
+            direction = tuple([(v, n) for v, n in zip(variables, vector, strict=True) if n])
+            weights[direction] = weights.get(direction, 0.0) + weight * _paired(monomial, c)
+    return {v: a for v, a in weights.items() if a}
+
+
+@lru_cache(256)
+def _of_monomial(exponents: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], float], ...]:
+    """Directions v and weights a with which a monomial's coefficient in any q is the sum of a q(v)."""
+    order, count = sum(exponents), len(exponents)
+    powers = np.array([e for e in product(range(order + 1), repeat=count) if sum(e) == order])
+    for largest in range(1, order + 1):
+        entries = range(-largest, largest + 1)
+        vectors = np.array([v for v in product(entries, repeat=count) if _is_first(v)])
+        values = np.prod(vectors[:, None, :] ** powers, axis=-1, dtype=float).T
+        target = (powers == exponents).all(axis=1).astype(float)
+        upper, pivots = qr(values, mode="r", pivoting=True)
+        sizes = np.abs(np.diagonal(upper))
+        columns = np.sort(pivots[: int(np.sum(sizes > _TINY * sizes[0]))])
+        weights = np.linalg.lstsq(values[:, columns], target, rcond=None)[0]
+        if np.abs(values[:, columns] @ weights - target).max() < 1e-10:
+            pairs = zip(vectors[columns].tolist(), weights.tolist(), strict=True)
+            return tuple([(tuple(v), a) for v, a in pairs if abs(a) > _TINY])
+    raise AssertionError(exponents)
+
+
+def _is_first(vector: Sequence[int]) -> bool:
+    """True for one of the whole vectors of each line."""
+    leading = next((n for n in vector if n), 0)
+    return leading > 0 and math.gcd(*vector) == 1
+
+
+def _values(basis: Mapping[Monomial, int], directions: Sequence[Direction]) -> NDArray:
+    """The values of monomials at directions, of shape (directions, monomials)."""
+    entries = [dict(d) for d in directions]
+    return np.array([[math.prod(d.get(v, 0) for v in m) for m in basis] for d in entries], float)
 
 
 @lru_cache(64)

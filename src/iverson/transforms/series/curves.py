@@ -47,6 +47,11 @@ Factor: TypeAlias = tuple[Sequence[int], int]
 Linear: TypeAlias = Callable[..., Any]
 
 
+#: Gives the coefficients of results on lines, all but those of order 0 with an axis of lines, from those of
+#: operands.
+ByLines: TypeAlias = Callable[[Sequence[Sequence[Operand]]], Sequence[Sequence[Operand]]]
+
+
 class UncollapsibleError(GraphError):
     """Raised in a rule that applies an op that is not linear to derivatives."""
 
@@ -142,6 +147,10 @@ class Directions:
         if sum(degrees) != order or order in degrees:
             return out
         return tuple(map(self.summed, out)) if isinstance(out, tuple) else self.summed(out)
+
+    def by_lines(self, call: ByLines, operands: Sequence[Sequence[Operand]]) -> list[list[Operand]]:
+        """The coefficients of results of a call that is made along the curves, each by itself."""
+        return [[*cs, last if last is None else self.summed(last)] for *cs, last in call(operands)]
 
     def places_of(self, c: Operand) -> Places:
         """The places that tell apart the directions of a coefficient; none if they are carried one by one."""

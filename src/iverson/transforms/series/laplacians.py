@@ -18,12 +18,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from iverson.core.dispatch import Wrapper, alias, make_handle, unwrap, value_of
+from iverson.core.dispatch import Wrapper, alias, make_handle, unwrap
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, described
 from iverson.core.inputs.arguments import checked
 from iverson.core.protocols import NDArray, Pytree
 from iverson.handles.typing import ArrayLike
-from iverson.layouts import to_strided
 from iverson.masked import MaskedTensor, masked_tensor
 from iverson.transforms.batching.batch_level import Batch
 from iverson.transforms.derivatives import Argnums, with_argnums
@@ -75,7 +74,10 @@ def of_operator(
     function: Function, args: Sequence[Pytree], terms: Mapping[Monomial, float], operation: str
 ) -> Any:
     """The value of an operator whose terms, by the numbers of entries, are all of one order."""
-    algebra = algebra_of(tuple(terms.items()))
+    nonzero = tuple([(m, c) for m, c in terms.items() if c])
+    if not nonzero:  # as of arguments without entries
+        return along(function, args, np.zeros((0, _entries(args, operation))), None, operation).tree(2)
+    algebra = algebra_of(nonzero)
     slopes = algebra.slopes(_entries(args, operation))
     with Polynomials(algebra).entered() as polynomials:
         level = SeriesLevel(algebra.order, operation, polynomials)
@@ -171,7 +173,16 @@ def _curvature(weights: ArrayLike | None, count: int) -> tuple[NDArray | None, N
         raise ArgumentTypeError(
             "laplacian", "weights", got=described(weights), expected="an array", remedy="use numpy.asarray"
         )
-    w = np.asarray(to_strided(value_of(weights, np.asarray(weights))), float)
+    entries = np.asarray(weights)  # raises where gradients are tracked
+    is_real = entries.dtype.kind != "c"
+    if not (is_real and np.all(np.isfinite(entries))):
+        raise ArgumentError(
+            "laplacian",
+            "weights",
+            got="an entry that is not finite" if is_real else f"dtype {entries.dtype}",
+            expected="finite real numbers",
+        )
+    w = entries.astype(float)
     if w.shape == (count, count) and w.ndim == 2 and count != 1:
         sizes, vectors = np.linalg.eigh((w + w.T) / 2)
         present = np.abs(sizes) > 1e-15 * np.max(np.abs(sizes), initial=0)
@@ -209,8 +220,9 @@ def laplacian(
 
     What is carried through the function is its value, its Jacobian and the sum of the second derivatives:
     in a network of d inputs each product has d + 2 rows for each example. The result can be differentiated
-    in parameters, compiled and mapped. Raises ShapeError for weights that do not fit and DTypeError for
-    integers and complex numbers.
+    in parameters, compiled and mapped. Raises ShapeError for weights that do not fit, ArgumentError for
+    weights that are complex or not finite, GradientError for weights that are tracked, and DTypeError for
+    arguments of integers and complex numbers.
 
     Source: Li et al., A computational framework for neural network-based variational Monte Carlo with Forward
     Laplacian, arXiv 2307.08214.

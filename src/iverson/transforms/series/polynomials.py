@@ -8,6 +8,7 @@ one call of the op.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeAlias
@@ -17,7 +18,7 @@ from iverson.core.protocols import NDArray
 from iverson.core.table import F
 from iverson.transforms.batching.batch_level import Batch, Batched
 from iverson.transforms.series.apolar import ApolarAlgebra
-from iverson.transforms.series.curves import Curves, Factor, Linear, UncollapsibleError
+from iverson.transforms.series.curves import ByLines, Curves, Factor, Linear, UncollapsibleError
 
 #: An operand of a call.
 Operand: TypeAlias = Any
@@ -89,6 +90,30 @@ class Polynomials:
         results = tuple([self._summed(*part, weights, sum(degrees)) for part in parts])
         return results if isinstance(out, tuple) else results[0]
 
+    def by_lines(self, call: ByLines, operands: Sequence[Sequence[Operand]]) -> list[list[Operand]]:
+        """The coefficients of results of a call that is made along lines, each by itself."""
+        lines = self.algebra.lines
+        count = len(lines.values[0])
+        with Curves(count) as batch:
+
+            def on_lines(c: Operand, degree: int) -> Operand:
+                if c is None or degree == 0:
+                    return c
+                return batch.of_examples(_along_lead(lines.values[degree], self._held(c, degree)))
+
+            results = call([[on_lines(c, k) for k, c in enumerate(cs)] for cs in operands])
+            parts = [[batch.outside(c) for c in cs] for cs in results]
+
+        def coordinates(x: Operand, lead: int, degree: int) -> Operand:
+            if x is None or degree == 0:
+                return x
+            x = x if lead else F.broadcast_to(x, shape=(count, *x.shape))
+            y = _along_lead(lines.coordinates[degree - 1], x)
+            of = self.batch(degree)
+            return F.reshape(y, shape=y.shape[1:]) if of is None else of.of_examples(y)
+
+        return [[coordinates(*part, k) for k, part in enumerate(cs)] for cs in parts]
+
     def _held(self, c: Operand, degree: int) -> Any:
         """The handle with all numbers of a coefficient along axis 0."""
         if self.batch_of(c) is not None:
@@ -106,3 +131,9 @@ class Polynomials:
             x = F.sum(F.reshape(x, shape=(size, length, *x.shape[1:])), axis=(1,), keepdims=False)
         batch = self.batch(degree)
         return F.reshape(x, shape=x.shape[1:]) if batch is None else batch.of_examples(x)
+
+
+def _along_lead(matrix: NDArray, x: Operand) -> Any:
+    """A product of a matrix with an array along axis 0."""
+    rows = F.reshape(x, shape=(x.shape[0], math.prod(x.shape[1:])))
+    return F.reshape(F.matmul(matrix.astype(x.dtype), rows), shape=(len(matrix), *x.shape[1:]))

@@ -77,6 +77,8 @@ Coefficient = Handle | None
 Argument: TypeAlias = Any
 #: The calls within a rule, by op, operands and parameters.
 Network: TypeAlias = dict[Any, Any]
+#: A call of an op or of a Function on handles.
+Application: TypeAlias = Callable[..., Any]
 #: A product of two coefficients.
 Binary: TypeAlias = Callable[..., Any]
 #: Coefficient k of each result of a call, for k from 0 upwards.
@@ -218,6 +220,10 @@ class Coefficients:
         return self._level.directions is None
 
     @property
+    def has_lines(self) -> bool:
+        return self._level.lines
+
+    @property
     def top_order(self) -> int:
         is_call = type(self._of) is Series and self._of._call is not None
         return 0 if is_call else self._level.order
@@ -290,6 +296,7 @@ class SeriesLevel(Level):
     directions : of curves through one point, whose levels are around this one; coefficients of the orders
         from 1 to ``order - 1`` are values of these, that of the highest order is summed over them. None: one
         curve.
+    lines : True if coefficients above 0 are those of several lines, by batches around the level.
     """
 
     __slots__ = (
@@ -300,15 +307,22 @@ class SeriesLevel(Level):
         "_sharing",
         "_written",
         "directions",
+        "lines",
         "order",
     )
 
     def __init__(
-        self, order: int, name: str = "jet", directions: Directions | Polynomials | None = None
+        self,
+        order: int,
+        name: str = "jet",
+        directions: Directions | Polynomials | None = None,
+        *,
+        lines: bool = False,
     ) -> None:
         super().__init__(name)
         self.order = order
         self.directions = directions
+        self.lines = lines
         self._sharing = directions if isinstance(directions, Directions) and directions.count else None
         self._recorded = is_grad_enabled()
         self._constant = is_constant()
@@ -432,9 +446,7 @@ class SeriesLevel(Level):
                             x.coefficient(self.order)
                             x._call = None
             except UncollapsibleError:
-                if isinstance(self.directions, Polynomials):
-                    raise
-                results = self._by_direction(op, args, params)
+                results = self._by_lines(lambda *operands: bind(op, operands, params), args)
             if places and directions is not None:
                 for x in results:
                     if isinstance(x, Series):
@@ -585,7 +597,7 @@ class SeriesLevel(Level):
         replaced = pushforward_of(op.name) in overrides()
         if groups is not None and not replaced:
             terms: Terms = Product(self, op, args, params, groups, results, top).terms
-        elif self.directions is not None and len(varying) == 1 and op.entry_map.elementwise and not replaced:
+        elif self._is_composed(op, args, varying) and not replaced:
             terms = self._composed(op, args, params, varying[0])
         else:
             by_rule = None if replaced else self._by_taylor(op, args, params, results, top)
@@ -609,29 +621,34 @@ class SeriesLevel(Level):
         slopes = {k for k in varying if args[k].top < self.order}
         return slopes <= {k for group in op.groups(len(args)) for k in group}
 
-    def _by_direction(self, op: Op, args: Sequence[Argument], params: Params) -> Sequence[Argument]:
-        """A call whose rule is not linear in derivatives: that of a matrix function applies it to blocks.
+    def _by_lines(self, call: Application, args: Sequence[Argument]) -> list[Argument]:
+        """The results of a call whose rule is not linear in derivatives: that of a matrix function applies it
+        to blocks.
 
-        Each direction is carried by itself, without coefficients of the highest order, which are pushed
-        forward together by a series of first order.
+        It is made along lines, each carried by itself, without coefficients of the highest order, which are
+        pushed forward together by a series of first order.
         """
-        with SeriesLevel(self.order, self.name) as level:
-            operands = [_without(level, a, self.order) if type(a) is Series else a for a in args]
-            out = bind(op, tuple(operands), params)
-            by_direction = [level.coefficients_of(x) for x in (out if op.multiple else (out,))]
-        with SeriesLevel(1, self.name) as level:
-            lines = [
-                level.handle([_first(a), a.coefficient(self.order)]) if type(a) is Series else a for a in args
-            ]
-            out = bind(op, tuple(lines), params)
-            sums = [level.coefficients_of(x)[1] for x in (out if op.multiple else (out,))]
-        results = []
-        for coefficients, pushed in zip(by_direction, sums, strict=True):
-            *lower, last = coefficients
-            last = last if last is None else self.collapsed(last, is_top=True, is_summed=False)
-            series = self.value([*lower, total([last, pushed])])
-            results.append(series if dtypes.is_inexact(series.dtype) else value_of(lower[0]))
-        return results
+        assert self.directions is not None
+        series = [a for a in args if type(a) is Series]
+
+        def made(order: int, coefficients: Sequence[Sequence[Coefficient]]) -> list[list[Coefficient]]:
+            with SeriesLevel(order, self.name, lines=True) as level:
+                handles = iter(
+                    [
+                        level.handle([*cs, *(None,) * (order + 1 - len(cs))], a)
+                        for cs, a in zip(coefficients, series, strict=True)
+                    ]
+                )
+                out = call(*(next(handles) if type(a) is Series else a for a in args))
+                return [level.coefficients_of(x) for x in (out if isinstance(out, tuple) else (out,))]
+
+        lower = [[_first(a), *(a.coefficient(k) for k in range(1, self.order))] for a in series]
+        results = self.directions.by_lines(lambda cs: made(self.order, cs), lower)
+        tops = [[_first(a), a.coefficient(self.order)] for a in series]
+        if any(last is not None for _, last in tops):
+            for cs, (_, pushed) in zip(results, made(1, tops), strict=True):
+                cs[-1] = total([cs[-1], pushed])
+        return [self.value(cs) if dtypes.is_inexact(cs[0].dtype) else value_of(cs[0]) for cs in results]
 
     def _by_taylor(
         self, op: Op, args: Sequence[Argument], params: Params, results: Sequence[Series], top: int
@@ -644,6 +661,8 @@ class SeriesLevel(Level):
         rule = op.taylor(F, tuple(out) if op.multiple else out[0], *operands, **params)
         if rule is NotImplemented:
             return None
+        if rule is None:
+            raise UncollapsibleError(self.name, got=f"{op.name} of several directions", expected="one line")
 
         def terms(k: int) -> Sequence[Coefficient]:
             c = rule(k)
@@ -654,6 +673,12 @@ class SeriesLevel(Level):
             return c if op.multiple else (c,)
 
         return terms
+
+    def _is_composed(self, op: Op, args: Sequence[Argument], varying: Sequence[int]) -> bool:
+        """True for functions of one entry that is real: of complex numbers, not all are analytic, as abs."""
+        if self.directions is None or len(varying) != 1 or not op.entry_map.elementwise:
+            return False
+        return args[varying[0]].dtype.kind != "c"  # type: ignore[no-any-return]
 
     def _composed(self, op: Op, args: Sequence[Argument], params: Params, varying: int) -> Terms:
         """The coefficients of an elementwise function f of one series x: the sum of f_m (x - x_0)^m.
@@ -753,7 +778,8 @@ class SeriesLevel(Level):
     def function(self, function: type[Function], args: tuple[Argument, ...]) -> Any:
         """See `Level.function`: coefficient 0 is the Function outside, others follow from its derivative.
 
-        Its ``forward`` also runs on series, lazily, for what it saves.
+        Its ``forward`` also runs on series, lazily, for what it saves. Along lines, where its derivative has
+        ops that are not linear in what they are given.
         """
         if self._function is not None:
             results, self._function = self._function, None
@@ -762,6 +788,26 @@ class SeriesLevel(Level):
             return None
         if self._sharing is not None:
             args = tuple([self._one_by_one(self._sharing, a) for a in args])
+        try:
+            return self._of_function(function, args)
+        except UncollapsibleError:
+            values = [value_of(a, None) for a in args]
+            mine = [
+                v if type(v) is Series and v._level is self else a for a, v in zip(args, values, strict=True)
+            ]
+            multiple: list[bool] = []
+
+            def call(*operands: Argument) -> Any:
+                out = function.apply(*operands)
+                multiple.append(isinstance(out, tuple))
+                return out
+
+            with self._outside():
+                results = [make_handle(x) for x in self._by_lines(call, mine)]
+            return tuple(results) if multiple[0] else results[0]
+
+    def _of_function(self, function: type[Function], args: tuple[Argument, ...]) -> Any:
+        """The results of a Function, with coefficients from its derivative."""
         with self._outside():
             out = function.apply(*(_outside(self, a) for a in args))
         firsts = out if isinstance(out, tuple) else (out,)
@@ -776,6 +822,8 @@ class SeriesLevel(Level):
             try:
                 with self.lazily(), recording(True):
                     recorded = function.apply(*variables)
+            except UncollapsibleError:
+                raise
             except (GraphError, GradientError) as error:
                 raise GraphError(
                     f"{function.__name__}.apply",
@@ -817,12 +865,6 @@ class SeriesLevel(Level):
             for y in series:
                 y.coefficient(self.order)
                 y._call = None
-
-
-def _without(level: SeriesLevel, series: Series, order: int) -> Argument:
-    """A series of another level with the same coefficients but the highest."""
-    coefficients = [series.coefficient(k) for k in range(1, order)]
-    return level.handle([_first(series), *coefficients, None])
 
 
 class Product:
