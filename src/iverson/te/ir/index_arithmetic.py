@@ -261,7 +261,7 @@ def constraints_of(condition: Expr) -> list[Constraint] | None:
     """Constraints on pure forms whose conjunction is ``condition``; None if it is no such conjunction.
 
     >>> i, j = Var("i", 0, 9), Var("j", 0, 9)
-    >>> constraints_of(abs(i - j) <= 1) == constraints_of((j <= i + 1) & (i - j <= 1))
+    >>> constraints_of(abs(i - j) <= 1) == constraints_of((i - j <= 1) & (j - i <= 1))
     True
     """
     result: list[Constraint] = []
