@@ -326,8 +326,8 @@ def _image(
         tied_constraints = [*open_, *(c for v in names for c in _range(v.lo, v.hi, v))]
         condition = projection(axes, names, tied_constraints, box)
     if condition is None:  # a superset where isl is not asked
-        plain = [c for c in open_ if not tied & set(variables([t for t, _ in c.form.terms]))]
-        return reduce(_both, map(condition_of, plain), EVERYWHERE)
+        plain = [condition_of(c) for c in open_ if not tied & set(variables([t for t, _ in c.form.terms]))]
+        return NOWHERE if len(plain) > 1 and is_empty(axes, plain) else reduce(_both, plain, EVERYWHERE)
     parts = map(_normal, conjuncts(condition))
     return reduce(_both, map(_on_indices, parts), EVERYWHERE)
 
