@@ -127,13 +127,13 @@ def with_slices(statements: Sequence[Statement], lasting: Collection[Tensor]) ->
     return result
 
 
-def _slice(s: Statement, read: Read, place: int) -> tuple[int, int] | None:
+def _slice(s: Statement, entry: Read, place: int) -> tuple[int, int] | None:
     """Pair (axis, c) if a read is at the step plus c along an axis wherever its value counts; else None."""
-    for axis, e in enumerate(read.indices):
-        cases = index_cases((e, read.indices[place])) if axis != place else []
+    for axis, e in enumerate(entry.indices):
+        cases = index_cases((e, entry.indices[place])) if axis != place else []
         if len(cases) > 1:
-            guards = [g for g in guards_of(s.body, s.domain.where).get(read, ()) if not depends_on_data([g])]
-            axes = [v for v in variables([*guards, *read.indices]) if v.hi is not None]
+            guards = [g for g in guards_of(s.body, s.domain.where).get(entry, ()) if not depends_on_data([g])]
+            axes = [v for v in variables([*guards, *entry.indices]) if v.hi is not None]
             cases = [c for c in cases if not is_empty(axes, [*guards, *c[0]])]
         lags = {affine_of(other) - affine_of(step) for _, (other, step) in cases}
         lag = lags.pop() if len(lags) == 1 else None
@@ -149,12 +149,12 @@ def _slice_tensor(t: Compute, place: int, axis: int, lag: int) -> Compute:
     indices: list[Expr] = [
         step if k == place else step + lag if k == axis else Var(f"a{k}", 0, n) for k, n in enumerate(t.shape)
     ]
-    own = tuple(e for k, e in enumerate(indices) if k != axis)
+    write = tuple(e for k, e in enumerate(indices) if k != axis)
     inside = (apply("greater_equal", indices[axis], 0), apply("less", indices[axis], t.shape[axis]))
     where = tuple(c for c in inside if not all(holds(x) for x in constraints_of(c) or ()))
-    axes = tuple(e for e in own if isinstance(e, Var))
+    axes = tuple(e for e in write if isinstance(e, Var))
     body, reason = Read(t, tuple(indices)), "slices that are read later"
-    statement = Statement(None, own, body, Domain(axes, where), strategy="gather", reason=reason)
+    statement = Statement(None, write, body, Domain(axes, where), strategy="gather", reason=reason)
     shape = tuple(n for k, n in enumerate(t.shape) if k != axis)
     return Compute(shape, t.dtype, part(t, "slice"), [statement], loop)
 
