@@ -12,7 +12,10 @@ from benchmarks.workload import GRADIENT_BUDGET, OURS, OURS_FORWARD
 Row = dict[str, Any]
 
 #: By group, the largest geometric means of our ratio to these peers (the fastest of them) that pass.
-GROUPS = {"composite": ((("torch",), 0.2), (("torch compile", "jax"), 0.5))}
+GROUPS = {
+    "composite": ((("torch",), 0.2), (("torch compile", "jax"), 0.5)),
+    "drawn": ((("torch", "jax jit"), 0.5),),
+}
 
 SIZES_HEAD = ("workload", "size", OURS, "peer", "", "ratio", "worst round", "target", "")
 MEANS_HEAD = ("group", "workloads", "peers", "geometric mean", "target", "")

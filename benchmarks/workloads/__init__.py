@@ -6,6 +6,7 @@ from benchmarks.workloads import (
     bridges,
     compiled,
     digits_step,
+    drawn,
     factorisations,
     lstm_backward,
     overhead,
@@ -45,6 +46,7 @@ MODULES = (
     factorisations,
     training,
     bridges,
+    drawn,
 )
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload for module in MODULES for workload in module.WORKLOADS

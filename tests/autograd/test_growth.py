@@ -13,7 +13,7 @@ import pytest
 import iverson as iv
 from iverson.autograd import grad
 from iverson.ops import TABLE
-from tests.tools.entered import listening, python_calls
+from tests.tools.entered import listened, python_calls
 
 
 def scalars(n: int) -> list[Any]:
@@ -84,8 +84,7 @@ def handed_over(function: Callable[[], Any]) -> tuple[int, Any]:
         if event == "call" and code.co_flags & 4:
             count += len(frame.f_locals[code.co_varnames[code.co_argcount + code.co_kwonlyargcount]])
 
-    with listening(listen):
-        result = function()
+    result = listened(function, listen)
     return count, result
 
 

@@ -14,15 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iverson.expr.symbolic_numbers import (
+    SPREAD,
     EscapedNumber,
     Recording,
     SymbolicNumber,
     integer,
     is_infinite,
+    is_symbolic,
     lifted,
+    maximum,
+    minimum,
+    near,
     pinned,
     plain,
     real,
+    typical,
 )
 
 Program = Callable[..., list[Any]]
@@ -72,6 +78,67 @@ def test_formulas_give_what_the_program_gives_or_nothing(
     assert formulas.at(sample) == run(*sample)
     for inputs in others:
         assert formulas.at(inputs) in (None, run(*inputs))
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_what_judges_costs_serves_the_numbers_that_are_near(n: int, m: int) -> None:
+    recording = Recording()
+    x, y = recording.number(n), recording.number(3)
+    seen = typical(x * x + 4)
+    assert type(seen) is int
+    assert seen == n * n + 4
+    formulas = recording.formulas([x + y])
+    is_near = n == m or (min(n, m) > 0 and max(n, m) <= SPREAD * min(n, m))
+    assert formulas.at([m, 10**9]) == ([m + 10**9] if is_near else None)  # no cost was judged by y
+    assert typical(m) == m
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "truth"),
+    [
+        (SPREAD, 1, True),
+        (1, SPREAD, True),
+        (SPREAD + 1, 1, False),
+        (1, SPREAD + 1, False),
+        (0, 0, True),
+        (0, 1, False),
+        (1, 0, False),
+        (-3, -3, True),
+        (-3, -2, False),
+        (-2, 3, False),
+        (0.5, 4.0, True),
+    ],
+)
+def test_numbers_are_near(x: float, y: float, truth: bool) -> None:
+    assert near(x, y) == truth
+
+
+def test_symbolic_numbers_beside_others() -> None:
+    """What is no number is unequal and has no order, and no path condition follows from that."""
+    recording = Recording()
+    n, x = recording.number(1), recording.number(0.5)
+    assert (n == None, n != "1", n == (1,)) == (False, True, False)  # noqa: E711
+    with pytest.raises(TypeError):
+        n < "1"  # noqa: B015
+    assert not recording.formulas([n]).conditions
+    assert n
+    assert not recording.number(0)
+    assert (is_symbolic(n), is_symbolic(x), is_symbolic(1), is_symbolic(None)) == (True, True, False, False)
+    assert integer(n).node == n.node
+    assert real(x).node == x.node
+    assert plain(real(n)) == 1.0
+    assert type(plain(real(n))) is float
+    assert plain(integer(x)) == 0
+
+
+@given(st.lists(st.integers(-9, 9), min_size=1), st.lists(st.integers(-9, 9), min_size=1))
+def test_the_least_and_the_largest_decide_nothing(first: list[int], second: list[int]) -> None:
+    second = (second * len(first))[: len(first)]
+    recording = Recording()
+    numbers = list(map(recording.number, first))
+    formulas = recording.formulas([minimum(*numbers, 3), maximum(0, *numbers), minimum(*numbers, math.inf)])
+    assert not formulas.conditions
+    assert formulas.at(second) == [min(*second, 3), max(0, *second), min(second)]
 
 
 def test_a_path_without_decisions_serves_all_numbers() -> None:

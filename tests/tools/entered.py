@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 
@@ -18,19 +17,17 @@ def python_calls(call: Any) -> int:
 def entered_by(call: Any) -> int:
     """How many Python functions one call enters."""
     entered: list[Any] = []
-    with listening(lambda frame, event, _: entered.append(frame.f_code) if event == "call" else None):
-        call()
+    listened(call, lambda frame, event, _: entered.append(frame.f_code) if event == "call" else None)
     return len(entered)
 
 
-@contextmanager
-def listening(listen: Callable[[Any, str, Any], Any]) -> Iterator[None]:
-    """Profile the body by ``listen``; finalizers of what other tests left behind do not run in it."""
+def listened(call: Callable[[], Any], listen: Callable[[Any, str, Any], Any]) -> Any:
+    """Result of a call, profiled by ``listen``, without finalizers of what other tests left behind."""
     gc.collect()
     gc.disable()
     sys.setprofile(listen)
     try:
-        yield
+        return call()
     finally:
         sys.setprofile(None)
         gc.enable()

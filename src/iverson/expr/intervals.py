@@ -13,7 +13,7 @@ import numpy as np
 
 from iverson.expr.affine import Affine
 from iverson.expr.nodes import Apply, Const, DType, Expr, Select
-from iverson.expr.symbolic_numbers import is_infinite
+from iverson.expr.symbolic_numbers import is_infinite, maximum, minimum
 
 Bound = float  # an integer, or plus or minus infinity
 #: The smallest and the largest value; of something that has none, the first is the larger one.
@@ -49,8 +49,8 @@ def of_function(e: Expr, of_part: Callable[[Expr], Interval]) -> Interval:
         return EVERYTHING
     parts = [of_part(a) for a in e.args]
     if e.name in ("minimum", "maximum"):
-        choose = min if e.name == "minimum" else max
-        return choose(low for low, _ in parts), choose(high for _, high in parts)
+        choose = minimum if e.name == "minimum" else maximum
+        return choose(*(low for low, _ in parts)), choose(*(high for _, high in parts))
     if e.name == "bitwise_and":
         limits = [a.value for a in e.args if isinstance(a, Const) and a.value >= 0]
         return (0, min(limits)) if limits else EVERYTHING

@@ -35,6 +35,9 @@ Step: TypeAlias = tuple[int, Function, tuple[int, ...]]
 #: A relation of nodes, and whether it holds.
 Condition: TypeAlias = tuple[Function, tuple[int, ...], bool]
 R = TypeVar("R")
+N = TypeVar("N", bound=Number)
+#: Costs are judged alike for numbers that differ by at most this factor.
+SPREAD = 8
 #: Types of what may be an operand beside a symbolic number.
 _NUMBERS = (int, float, np.integer, np.floating)
 
@@ -64,11 +67,14 @@ class Recording:
         self.inputs: list[int] = []
         self.conditions: dict[tuple[Function, tuple[int, ...]], bool] = {}
         self._nodes: dict[Hashable, int] = {}
+        # The inputs of which a node is a function.
+        self._sources: dict[int, frozenset[int]] = {}
 
     def number(self, value: Number) -> Any:
         """A symbolic number: the next input, with a value."""
         node = self._node(("input", len(self.inputs)), value)
         self.inputs.append(node)
+        self._sources[node] = frozenset([node])
         return SymbolicNumber(self, node)
 
     def apply(self, function: Function, *arguments: Argument) -> Any:
@@ -85,6 +91,7 @@ class Recording:
             value = function(*(self.values[k] for k in nodes))
             node = self._node((function, nodes), value)
             self.steps.append((node, function, nodes))
+            self._sources[node] = frozenset().union(*(self._sources.get(k, frozenset()) for k in nodes))
         return SymbolicNumber(self, node)
 
     def decide(self, function: Callable[..., bool], *arguments: Argument) -> bool:
@@ -94,6 +101,12 @@ class Recording:
         if truth is None:
             truth = self.conditions[function, nodes] = bool(function(*(self.values[k] for k in nodes)))
         return truth
+
+    def judge(self, x: SymbolicNumber) -> Any:
+        """The value of a number; that all inputs of which it is a function are `near` is a path condition."""
+        for k in self._sources[x.node]:
+            self.decide(near, SymbolicNumber(self, k), self.values[k])
+        return self.values[x.node]
 
     def node_of(self, x: Argument) -> int:
         """Node of a symbolic number of this recording, or of a constant."""
@@ -166,8 +179,6 @@ def _computed(function: Function, swap: bool = False) -> Callable[..., Any]:
 
 def _decided(relation: Callable[..., bool]) -> Callable[..., Any]:
     def method(self: SymbolicNumber, other: Argument) -> Any:
-        if type(other) is SymbolicNumber and other.recording is self.recording and other.node == self.node:
-            return bool(relation(0, 0))
         if not isinstance(other, _NUMBERS):
             return NotImplemented
         return self.recording.decide(relation, self, other)
@@ -247,6 +258,31 @@ def pinned(x: Argument) -> Any:
     return x.value
 
 
+def near(x: Number, y: Number) -> bool:
+    """True if a number is at most `SPREAD` times another one, and not less than this part of it.
+
+    >>> near(100, 347), near(50, 347), near(0, 0), near(0, 1)
+    (True, False, True, False)
+    """
+    return x == y or (x <= SPREAD * y and y <= SPREAD * x)  # of negative numbers these do not both hold
+
+
+def typical(x: N) -> N:
+    """The number by which costs are judged; code that is chosen by it serves the numbers `near` it as well.
+
+    Any number will do for results to be right. Of a symbolic number, this is the value.
+    """
+    argument: Argument = x
+    if type(argument) is SymbolicNumber:
+        x = argument.recording.judge(argument)
+    return x
+
+
+def is_symbolic(x: Argument) -> bool:
+    """True for a symbolic number: code for it is code for all numbers."""
+    return type(x) is SymbolicNumber
+
+
 def plain(x: Argument) -> Any:
     """The value of a number, which nothing records."""
     return x.value if type(x) is SymbolicNumber else x
@@ -258,7 +294,7 @@ def lifted(function: Callable[..., R]) -> Callable[..., R]:
     def of(*arguments: Argument) -> Any:
         for x in arguments:
             if type(x) is SymbolicNumber:
-                is_one = isinstance(function, type) and x.__class__ is function
+                is_one: bool = x.__class__ is function
                 return x if is_one else x.recording.apply(function, *arguments)
         return function(*arguments)
 
@@ -273,8 +309,18 @@ def is_infinite(x: Number) -> bool:
     return isinf(x)
 
 
+def _least(*numbers: Number) -> Number:
+    return min(numbers)
+
+
+def _largest(*numbers: Number) -> Number:
+    return max(numbers)
+
+
 #: ``int`` and ``float`` of numbers that may be symbolic.
 integer, real = lifted(int), lifted(float)
+#: The least and the largest of numbers; of symbolic ones that is a formula, and decides nothing.
+minimum, maximum = lifted(_least), lifted(_largest)
 
 __all__ = [
     "EscapedNumber",
@@ -283,8 +329,13 @@ __all__ = [
     "SymbolicNumber",
     "integer",
     "is_infinite",
+    "is_symbolic",
     "lifted",
+    "maximum",
+    "minimum",
+    "near",
     "pinned",
     "plain",
     "real",
+    "typical",
 ]

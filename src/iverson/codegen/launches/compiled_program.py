@@ -19,7 +19,7 @@ from iverson.codegen.execution.native_workers import TEAM
 from iverson.codegen.execution.routines import Failure, error_of
 from iverson.codegen.launches import program_emission
 from iverson.codegen.launches.buffer_checks import sizes_of
-from iverson.codegen.launches.integer_arguments import CodeSharing, KnownCode, NoGeneralCode
+from iverson.codegen.launches.integer_arguments import CodeSharing, SymbolicSharing
 from iverson.codegen.launches.nodes import Launches, are_shared
 from iverson.codegen.launches.print import launches_text
 from iverson.codegen.launches.program_launches import launches
@@ -321,7 +321,7 @@ def compile_program(
     *,
     target: Machine | None = None,
     table: blas_calls.Table | None = None,
-    sharing: CodeSharing | KnownCode | None = None,
+    sharing: CodeSharing | SymbolicSharing | None = None,
     threads: int | None = None,
 ) -> CompiledProgram:
     """Machine code for a program, from memory or disk where one of its structure was compiled before.
@@ -345,8 +345,6 @@ def compile_program(
         calling = _calling(plan, words)
         plan = replace(plan, launches=calls)
     library = _known(key)
-    if library is None and isinstance(sharing, KnownCode):
-        raise NoGeneralCode
     if library is None:
         code = object_code.to_object(program_emission.emit(plan.launches, plan.layout, target), target)
         kernel_cache.write(key, code)

@@ -3,11 +3,13 @@
     for i in range(347): y[i] = x[i] * 0.5      ->      for i in range(w0): y[i] = x[i] * w1
     for i in range(212): y[i] = x[i] * 0.25
 
-A program is planned at its own sizes, with every decision and every check. Two programs of one function whose
-launches are the same but for integers and for floats in kernels are compared. Those that differ become words
-that a call passes; numbers in kernels that are equal in both stay in the code. A later program that differs
-from these in words only runs the same code, and compiles nothing. As it was planned and verified itself,
-nothing is assumed of its integers.
+Which integers are words is said by symbolic numbers where a program is planned with them
+(`SymbolicSharing`): those that are functions of what changes. Other programs are planned at their own sizes,
+with every decision and every check (`CodeSharing`). Two programs of one function whose launches are the same
+but for integers and for floats in kernels are compared. Those that differ become words that a call passes;
+numbers in kernels that are equal in both stay in the code. A later program that differs from these in words
+only runs the same code, and compiles nothing. As it was planned and verified itself, nothing is assumed of
+its integers.
 
 What decides which code is made stays in the text: 0 and 1, widths of rows on the stack, exponents. A loop
 that is written out is one of a known extent.
@@ -58,7 +60,7 @@ from iverson.core.protocols import DType
 from iverson.core.python import locks
 from iverson.core.python.recent_items import RecentItems
 from iverson.expr.nodes import Apply, Const, Expr, is_number, postorder, same
-from iverson.expr.symbolic_numbers import lifted, plain
+from iverson.expr.symbolic_numbers import is_symbolic, lifted, plain
 
 #: The most general codes for launches of one text, and the last programs that others are compared with.
 MOST, LAST = 3, 4
@@ -187,7 +189,8 @@ def in_blocks(phase: Stmt) -> Stmt:
     full = Apply("add", (Var(phase.var), step), INT64)
     end = Apply("minimum", (full, upper), INT64)
     has_parts = bool(parts(phase))
-    is_one = iterations(phase, {}) == 1 and not has_parts
+    blocks = iterations(phase, {})
+    is_one = not is_symbolic(blocks) and blocks == 1 and not has_parts
 
     def bounded(s: Stmt) -> Stmt:
         if not isinstance(s, Loop):
@@ -345,16 +348,36 @@ class CodeSharing:
             general = next((g for g in family.general if g.words == words and g.serves(values)), None)
             launches = _general(of, words)
             if general is None:
-                general = General(key_of(launches_text(launches, buffers)), values, words)
-                family.general = (*family.general, general)
-                self.keys.add(general.key)
+                general = self._made(family, key_of(launches_text(launches, buffers)), values, words)
             return general.key, general.arguments(values), launches
 
-    def general_of(self, name: str) -> tuple[General, ...]:
-        """The general codes for launches whose text has this key."""
+    def general(
+        self, of: Launches, buffers: tuple[Buffer, ...], form: Skeleton, key_of: Callable[[str], str]
+    ) -> General | None:
+        """General code for launches with symbolic numbers, new or known; None if there are enough."""
+        name, values = key_of(form.text), list(map(plain, form.values))
         with self._lock:
-            family = self._families.get(name)
-            return () if family is None else family.general
+            family = self._families.find(name) or self._families.keep(name, _Family())
+            for general in family.general:
+                if general.serves(values):
+                    return general
+            if len(family.general) >= MOST:
+                self.is_full = True
+                return None
+            first: dict[Any, int] = {}
+            words = {
+                k: first.setdefault(repr(n) if k in form.inside else k, k)
+                for k, n in enumerate(form.values)
+                if is_symbolic(n) or k not in form.inside
+            }
+            key = key_of(launches_text(_general(of, words), buffers))
+            return self._made(family, key, values, words)
+
+    def _made(self, family: _Family, key: str, values: list[int], words: Mapping[int, int]) -> General:
+        general = General(key, values, words)
+        family.general = (*family.general, general)
+        self.keys.add(key)
+        return general
 
     def _words(self, family: _Family, form: Skeleton) -> Mapping[int, int] | None:
         """The words of the general code that a program runs; None if it runs code of its own.
@@ -387,11 +410,11 @@ class CodeSharing:
 
 
 class NoGeneralCode(Exception):
-    """No general code fits launches with symbolic numbers."""
+    """No code for launches with symbolic numbers: a function has enough general codes."""
 
 
-class KnownCode:
-    """The general codes that a function has, for launches with symbolic numbers; none is made."""
+class SymbolicSharing:
+    """Codes of a function's programs, for launches with symbolic numbers."""
 
     def __init__(self, sharing: CodeSharing) -> None:
         self._sharing = sharing
@@ -399,18 +422,18 @@ class KnownCode:
     def code(
         self, of: Launches, buffers: tuple[Buffer, ...], key_of: Callable[[str], str]
     ) -> tuple[str, tuple[int, ...], Launches]:
-        """Key, words and launches as of `CodeSharing`. Raises NoGeneralCode where no code fits.
+        """Key, words and launches as of `CodeSharing`; new code has the symbolic ones as words.
 
-        That the numbers in the code are those of the launches becomes a path condition.
+        That other numbers in the code are those of the launches becomes a path condition. Raises
+        NoGeneralCode where there are `MOST` codes and none fits.
         """
         form = skeleton(of, buffers)
-        general = self._sharing.general_of(key_of(form.text))
-        plain_values = list(map(plain, form.values))
-        code = next((g for g in general if g.serves(plain_values)), None)
-        if code is None:
+        general = self._sharing.general(of, buffers, form, key_of)
+        if general is None:
             raise NoGeneralCode
-        assert code.serves(form.values)
-        return code.key, code.arguments(form.values), of
+        launches = _general(of, general.words)
+        assert general.serves(form.values)
+        return general.key, general.arguments(form.values), launches
 
 
 def _general(of: Launches, words: Mapping[int, int]) -> Launches:
@@ -428,9 +451,9 @@ def _general(of: Launches, words: Mapping[int, int]) -> Launches:
 __all__ = [
     "CodeSharing",
     "General",
-    "KnownCode",
     "NoGeneralCode",
     "Skeleton",
+    "SymbolicSharing",
     "bits",
     "skeleton",
     "with_words",

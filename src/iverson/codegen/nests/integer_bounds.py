@@ -15,7 +15,7 @@ from iverson.codegen.nests.nodes import INT64, Load, Local, Loop, Size, Var
 from iverson.expr.affine import LINEAR, Affine, keep_form, known_form, linear, make, single
 from iverson.expr.intervals import Bound, Interval, of_dtype, of_form, of_function
 from iverson.expr.nodes import Apply, Cast, Const, Expr
-from iverson.expr.symbolic_numbers import integer
+from iverson.expr.symbolic_numbers import integer, maximum, minimum
 
 #: What is known at a call: intervals of sizes by name, and of index buffers' entries by ``"[name]"``.
 Ranges = Mapping[str, Interval]
@@ -113,7 +113,7 @@ def _bound(form: Affine, scope: Scope, ranges: Ranges, depth: int, *, upper: boo
         for candidate in _candidates(side, scope, "minimum" if at_top else "maximum"):
             value = _last(candidate, loop, scope) if at_top else candidate
             bounds.append(_bound(remaining_form + value.scaled(c), scope, ranges, depth, upper=upper))
-        return min(bounds) if upper else max(bounds)
+        return minimum(*bounds) if upper else maximum(*bounds)
     return of_form(form, lambda e: _interval(e, scope, ranges))[upper]
 
 

@@ -29,7 +29,7 @@ from iverson.codegen.nests.task import motion
 from iverson.core.errors import ArgumentError
 from iverson.expr.function_facts import FEW, LIGHT
 from iverson.expr.nodes import Apply, Expr, subexpressions
-from iverson.expr.symbolic_numbers import integer, is_infinite
+from iverson.expr.symbolic_numbers import integer, is_infinite, maximum, typical
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def iterations(phase: Stmt, sizes: Mapping[str, int]) -> int:
     low, high = extremes(length, scope, ranges)
     if not low == high < inf:
         raise ArgumentError("codegen", phase.var, got="bounds that depend on data", expected="sizes")
-    return integer(max(0, -(-high // phase.step)))
+    return integer(maximum(0, -(-high // phase.step)))
 
 
 def is_worth_threads(phase: Stmt, nanoseconds: float) -> bool:
@@ -111,7 +111,7 @@ def _extent(s: Loop, scope: Scope, ranges: Ranges) -> float:
     length = affine(s.upper, scope) - affine(s.lower, scope)
     low, high = extremes(length, scope, ranges)
     extent = 16.0 if is_infinite(high) else ((0 if is_infinite(low) else low) + high) / 2
-    return max(extent, 0.0) / s.step
+    return maximum(extent, 0.0) / s.step
 
 
 class StatementCost:
@@ -187,7 +187,7 @@ class StatementCost:
         """Nanoseconds of an entry of a buffer that is larger than the caches; 0 for others."""
         extents = [self.sizes.get(n, 1) if isinstance(n, str) else n for n in buffer.shape]
         itemsize = buffer.dtype.itemsize
-        return self.machine.byte * itemsize if prod(extents) * itemsize > CACHE else 0.0
+        return self.machine.byte * itemsize if typical(prod(extents) * itemsize) > CACHE else 0.0
 
 
 def itemsize_of(phase: Stmt) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from iverson.codegen.nests.loop_facts import depends
 from iverson.codegen.nests.nodes import BOOL, Buffer, Let, Load, Local, Loop, Size, Stmt, Store, Var
 from iverson.core.protocols import DType
 from iverson.expr.nodes import Apply, Const, Expr, Select, subexpressions
+from iverson.expr.symbolic_numbers import typical
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,12 @@ class Axis:
     def extent(self) -> int | None:
         form = affine(self.upper, Scope()) - affine(self.lower, Scope())
         return None if form.terms else max(form.const, 0)
+
+    @property
+    def typical_extent(self) -> float:
+        """The extent by which costs are judged; infinite if it is not known."""
+        extent = self.extent
+        return inf if extent is None else typical(extent)
 
 
 #: What a read costs by its `motion`, in contiguous reads.

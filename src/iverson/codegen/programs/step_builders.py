@@ -25,6 +25,7 @@ from iverson.codegen.programs import blas_calls
 from iverson.codegen.programs.nodes import Nest, Number, Product, Step, View
 from iverson.codegen.schedule.exact_walks import boxed
 from iverson.expr.nodes import Apply, Const, DType, Expr, subexpressions
+from iverson.expr.symbolic_numbers import typical
 
 #: Products whose extents are at most this are nests of our own, which cost less than a call of BLAS: where
 #: lanes run along the columns of a right factor by rows, and otherwise. Measured: at 16 a nest takes 0.7 of
@@ -103,8 +104,8 @@ def product(
     Raises ArgumentError (in `verify`) where the strides are not for BLAS and a nest cannot say it.
     """
     step = Product(out, left, right, alpha, beta)
-    along = right.strides[-1] == 1 and out.shape[-1] >= COLUMNS
-    small = max(*left.shape[-2:], out.shape[-1]) <= (OWN_ALONG if along else OWN)
+    along = right.strides[-1] == 1 and typical(out.shape[-1]) >= COLUMNS
+    small = max(map(typical, (*left.shape[-2:], out.shape[-1]))) <= (OWN_ALONG if along else OWN)
     small |= left.shape[-1] == 1  # one multiplication an entry: BLAS would copy the factors first
     small |= 1 in out.shape[-2:]  # of a vector: OpenBLAS's product of matrices copies the matrix first
     plain = alpha == 1 and beta in (0, 1) and out.buffer.dtype.kind in "fc"
@@ -166,7 +167,7 @@ def turned(s: Step, temp: Callable[[DType, tuple[int, ...]], View]) -> tuple[Ste
     call = blas_calls.call(s)
     if call is None or call.letters != ("T", "N") or prod(call.out.shape[:-2]) > 1:
         return (s,)
-    columns, rows, inner = call.sizes
+    columns, rows, inner = map(typical, call.sizes)
     often = rows >= OFTEN * call.first.buffer.dtype.itemsize
     if not often or min(columns, inner) < 2 or columns * rows * inner > SMALL_PRODUCT:
         return (s,)

@@ -7,6 +7,7 @@ for i < 64: for j < 10: O[i, j] = A[i, j] * s[]
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 from iverson.codegen.nests.nodes import Buffer, Load, Store, Var, replaced
 from iverson.codegen.nests.task import Axis, Task
@@ -23,7 +24,8 @@ def flattened(task: Task) -> Task:
     plain = task.combine == "assign" and not (
         task.where or task.walk or task.whole or task.position or task.best
     )
-    if not plain or not task.axes or (task.axes[-1].extent or LANES) % LANES == 0:
+    width = task.axes[-1].typical_extent if plain and task.axes else inf
+    if width == inf or width % LANES == 0:
         return task
     task = _without_ones(task)
     if any(not isinstance(i, Var | Const) for i in task.write):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from math import lcm
 
 from iverson.codegen.nests.access_checks import is_inside
@@ -50,11 +51,13 @@ from iverson.codegen.schedule.loop_schedule import (
 from iverson.codegen.schedule.operand_packing import packed
 from iverson.expr.affine import Affine, make, single
 from iverson.expr.function_facts import identity
-from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
+from iverson.expr.nodes import Apply, Const, Expr, changed, same, subexpressions
 from iverson.expr.symbolic_numbers import integer
 
 #: Iterations in a block that lanes share.
 BLOCK = 64
+#: Places at most where quotients change along an axis that is cut there, and the extent from which it is.
+CHANGES, LONG = 4, 64
 #: The scope of a nest that stands in no loop.
 NO_LOOPS = Scope()
 
@@ -113,13 +116,13 @@ def pinned(task: Task) -> Task:
 def boxed(task: Task) -> tuple[Stmt, ...]:
     """Phases that run a task over its box, after those that copy packed operands.
 
-    It is one phase, or, if the last axis is read under ``// d``, one for each residue, fused where they can
-    be.
+    It is one phase, or, if the last axis is read under ``// d``, one for each piece in which no quotient
+    changes or for each residue, fused where they can be.
     """
     if task.whole is not None:
         return nest(task, task.whole, "scatter")
     phases: list[Stmt] = []
-    for t in _by_residues(task):
+    for t in (part for piece in _by_pieces(task) for part in _by_residues(piece)):
         copies, t = packed(pinned(t))
         phases += copies
         phase = schedule(t)
@@ -128,15 +131,63 @@ def boxed(task: Task) -> tuple[Stmt, ...]:
     return tuple(phases)
 
 
+def _by_pieces(task: Task) -> list[Task]:
+    """The tasks to run for this one: one for each piece of its last axis in which no quotient changes.
+
+    for i < n: O[i] = A[(i - 3) % n]   ->   for i < 3: O[i] = A[i - 3 + n];  for 3 <= i < n: O[i] = A[i - 3]
+
+    The task alone if the axis is short, or if its quotients change at more than `CHANGES` places.
+    """
+    axis = _last_axis(task)
+    if axis is None or axis.typical_extent < LONG:
+        return [task]
+    low, high = affine(axis.lower, NO_LOOPS).const, affine(axis.upper, NO_LOOPS).const
+    quotients: dict[Expr, tuple[int, int]] = {}
+    places = {low, high}
+    for x in (x for e in _all_expressions(task) for x in subexpressions(e)):
+        divisor = _divisor(x, axis.name)
+        form = affine(x.operands[0], NO_LOOPS) if divisor else None
+        if form and form.terms == ((Var(axis.name), 1),) and 2 * divisor >= high - low:
+            quotients[x] = form.const, divisor
+            first = ((low + form.const) // divisor + 1) * divisor - form.const
+            places.update(n for n in (first, first + divisor) if low < n < high)
+    if not 2 < len(places) <= 2 + CHANGES:
+        return [task]
+
+    def piece(start: int, end: int) -> Task:
+        def constant(x: Expr) -> Expr:
+            if x not in quotients:
+                return x
+            shift, divisor = quotients[x]
+            quotient = (start + shift) // divisor
+            if isinstance(x, Apply) and x.name == "floor_divide":
+                return Const(quotient)
+            return Apply("add", (Var(axis.name), Const(shift - quotient * divisor)), INT64)
+
+        new = replace(axis, lower=Const(start), upper=Const(end))
+        axes = tuple([new if a is axis else a for a in task.axes])
+        return _mapped(replace(task, axes=axes), lambda e: changed(e, constant))
+
+    return [piece(start, end) for start, end in pairwise(sorted(places)) if start < end]
+
+
+def _last_axis(task: Task) -> Axis | None:
+    """The axis along which the output is written last, if it can be cut into parts."""
+    last = task.write[-1] if task.write else None
+    axis = next((a for a in task.axes if isinstance(last, Var) and a.name == last.name), None)
+    fits = task.reduces or task.combine == "assign"
+    if not fits or axis is None or axis.extent is None or task.where or task.position is not None:
+        return None
+    return axis
+
+
 def _by_residues(task: Task) -> list[Task]:
     """The tasks to run for this one: one for each residue of its last axis, or the task alone.
 
     The axis is split if it is read under ``// d``, and, for a reduction, if lanes along it then cost less.
     """
-    last = task.write[-1] if task.write else None
-    axis = next((a for a in task.axes if isinstance(last, Var) and a.name == last.name), None)
-    fits = task.reduces or task.combine == "assign"
-    if not fits or axis is None or axis.extent is None or task.where or task.position is not None:
+    axis = _last_axis(task)
+    if axis is None:
         return [task]
     tasks = _phases(task, axis.name, 1)
     if len(tasks) == 1 or not task.reduces:
@@ -358,15 +409,15 @@ def _bounds_of(walk: tuple[Stmt, ...] | None) -> list[Expr]:
 
 def _divisors(e: Expr, name: str) -> set[int]:
     """The divisors of quotients and remainders of an expression in which a name stands."""
-    return {
-        integer(x.args[1].value)
-        for x in subexpressions(e)
-        if isinstance(x, Apply)
-        and x.name in ("floor_divide", "remainder")
-        and x.dtype == INT64
-        and isinstance(x.args[1], Const)
-        and depends(x.args[0], {name})
-    }
+    return {integer(d) for x in subexpressions(e) if (d := _divisor(x, name))}
+
+
+def _divisor(x: Expr, name: str) -> int:
+    """The constant by which an expression is divided in which a name stands; 0 for other functions."""
+    if not (isinstance(x, Apply) and x.name in ("floor_divide", "remainder") and x.dtype == INT64):
+        return 0
+    number, divisor = x.args
+    return divisor.value if isinstance(divisor, Const) and depends(number, {name}) else 0
 
 
 class _Walk:

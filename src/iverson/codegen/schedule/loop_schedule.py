@@ -43,7 +43,7 @@ from iverson.codegen.nests.task import MOTION_COST, Axis, Task, motion, no_posit
 from iverson.codegen.runtime.target import available
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import Apply, Cast, Const, DType, Expr, subexpressions
-from iverson.expr.symbolic_numbers import is_infinite
+from iverson.expr.symbolic_numbers import integer, is_infinite, is_symbolic, typical
 
 #: Lanes assumed when axes are weighed; the real width is the emitter's.
 LANES = 16
@@ -155,7 +155,7 @@ class Choice:
             total += cost[motion(self.store, a.name)] / (16 if self.task.reduces else 1)
         else:
             total += 1.5  # lanes must be combined at the end
-        extent = self.walked.get(a, inf if a.extent is None else a.extent)
+        extent = self.walked.get(a, a.typical_extent)
         lane_share = 1.0 if is_infinite(extent) else extent / (-(-extent // LANES) * LANES or 1)
         return total / max(lane_share, 1e-3)
 
@@ -186,7 +186,7 @@ class Choice:
         fixed_axes = [a for a in self.reduced if motion(x, a.name, self.task.lets) == 0]
         if not self.reduced or len(fixed_axes) < len(self.reduced) or self.task.walk is not None:
             return 1
-        return max(1, min(prod(LANES if a.extent is None else a.extent for a in fixed_axes), LANES))
+        return max(1, integer(min(prod(a.typical_extent for a in fixed_axes), LANES)))
 
     def _vector_axis(self) -> Axis | None:
         """The axis to run in vector lanes: the one with the least `weight`.
@@ -202,7 +202,7 @@ class Choice:
             and motion(self.store, a.name)
         ]
         candidates = [*even, *(self.reduced if self.task.combine != "assign" else ()), *self.walked]
-        usable = [a for a in candidates if (a.extent is None or a.extent > 1) and a.lever != "unroll"]
+        usable = [a for a in candidates if a.typical_extent > 1 and a.lever != "unroll"]
         usable = [a for a in usable if a is not self.asked] or usable
         best = min(usable, key=lambda a: (self.weight(a), motion(self.store, a.name) != 1), default=None)
         if best is not None and not self.task.reduces and self._only_scattered(best):
@@ -232,34 +232,32 @@ class Choice:
         choices = [
             a
             for a in self.plain
-            if a is not v
-            and (a.extent is None or a.extent > 1)
-            and not moves_walk(task.walk, a.name)
-            and not a.lever
+            if a is not v and a.typical_extent > 1 and not moves_walk(task.walk, a.name) and not a.lever
         ]
 
         def steps(a: Axis) -> float:
             return sum(MOTION_COST[motion(x, a.name, task.lets)] for x in task.loads)
 
-        choices.sort(key=lambda a: (-shared(a), -min(a.extent or TILE, TILE), steps(a)))
+        choices.sort(key=lambda a: (-shared(a), -min(a.typical_extent, TILE), steps(a)))
         best = choices[0] if choices else None
         if v in self.reduced or v in self.walked:
             self.factor = 2 if best else 4
             self.tile = 4
             if len(choices) > 1 and shared(choices[1]) > 0:
                 self.factor = 1
-                self.second = (choices[1], _divisor(choices[1].extent or 4, 4))
+                self.second = (choices[1], _divisor(choices[1].typical_extent, 4))
         else:
-            self.factor = 2 if v.extent is None or v.extent > LANES else 1
+            self.factor = 2 if v.typical_extent > LANES else 1
             self.tile = TILE if self.factor == 2 else 12
         if best is None or shared(best) == 0:
             strided = any(motion(x, v.name, task.lets) == 3 for x in task.loads)
             self.factor, self.tile = 4, STRIDED if strided else 1
             return None
-        if best.extent is not None:
-            size = _divisor(best.extent, self.tile)
-            if best.extent % size and v in self.outer:
-                size = _divisor(best.extent, 12)
+        extent = best.typical_extent
+        if extent < inf:
+            size = _divisor(extent, self.tile)
+            if extent % size and v in self.outer:
+                size = _divisor(extent, 12)
             self.tile = size
         return best
 
@@ -276,7 +274,7 @@ class Choice:
         accesses: tuple[Load | Store, ...] = (self.store, *task.loads)
         scattered = [x for x in accesses if motion(x, v.name, task.lets) == 2]
         for a in self.plain:
-            long = a is not v and not a.lever and (a.extent is None or a.extent >= TRANSPOSED)
+            long = a is not v and not a.lever and a.typical_extent >= TRANSPOSED
             if long and any(motion(x, a.name, task.lets) == 1 for x in scattered):
                 self.factor, self.tile = 1, TRANSPOSED
                 return a
@@ -303,7 +301,7 @@ class Choice:
             if not self._has_own(remaining) and t is None and _wide(v):
                 if remaining and self._is_small(remaining, vector_loop) and v is not self.asked:
                     return Loop("once", Const(0), Const(1), _loops(remaining, vector_loop))
-                size = _share(v.extent) if remaining else _block(v.extent)
+                size = _share(v.typical_extent) if remaining else _block(v.typical_extent)
                 return self._split(v, size, remaining, body, "vector", self.factor)
             body = vector_loop
         return self._rewrap(remaining, body)
@@ -316,7 +314,8 @@ class Choice:
         """True if a scatter is surely too little work for threads: each would read the addresses anew."""
         is_constant = all(a.extent is not None for a in self.task.axes) and self.task.walk is None
         scatters = any(a not in self.plain for a in axes)
-        return is_constant and scatters and sum(cost(s, {}) for s in _loops(axes, body)) < WORTH_THREADS
+        work = sum(cost(s, {}) for s in _loops(axes, body)) if is_constant and scatters else inf
+        return typical(work) < WORTH_THREADS
 
     def _split(
         self, a: Axis, size: int, remaining: list[Axis], body: tuple[Stmt, ...], mark: str, factor: int
@@ -329,10 +328,11 @@ class Choice:
         """
         start = block_of(a.name)
         end: Expr = Apply("add", (Var(start), Const(size)), INT64)
-        if a.extent is None or a.extent % size:
+        extent = None if is_symbolic(a.extent) else a.extent
+        if extent is None or extent % size:
             end = Apply("minimum", (end, a.upper), INT64)
         begin: Expr = Var(start)
-        if a.extent is not None and a.extent <= size:
+        if extent is not None and extent <= size:
             begin, end = a.lower, a.upper  # one block, of a known number of iterations: no code for others
         v = self.vector
         body = (replace(a, lower=begin, upper=end).loop(body, mark, factor),)
@@ -350,7 +350,7 @@ class Choice:
         first = max((a for a in remaining if a in self.plain), key=_reach, default=None)
         if not self.task.reduces:  # the first with work for all threads: each then writes one stretch
             enough = 4 * available()
-            large = (a for a in remaining if a in self.plain and (a.extent is None or a.extent >= enough))
+            large = (a for a in remaining if a in self.plain and a.typical_extent >= enough)
             first = next(large, first)
         first = next((a for a in remaining if a is self.asked), first)
         if first is None and not self.task.owned and self.task.combine == "assign" and remaining:
@@ -436,7 +436,7 @@ class Choice:
             return along(tuple(map(self._in_lanes, self.task.walk)), body)
         v = self.vector
         axes = [a for a in self.reduced if a is not v]
-        points = prod(2 * MANY if a.extent is None else a.extent for a in self.reduced)
+        points = prod(a.typical_extent for a in self.reduced)
         budget = (WRITTEN if points > MANY else ALL_WRITTEN) // (self.factor * self.tile)
         if v in self.reduced and v is not None:
             body = (v.loop(body, "vector", self.factor),)
@@ -529,35 +529,35 @@ def with_shared(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return tuple(result)
 
 
-def _divisor(extent: int, limit: int) -> int:
+def _divisor(extent: float, limit: int) -> int:
     """The largest divisor that is at most ``limit`` and more than half of it, or ``limit`` itself."""
     if extent <= limit:
-        return extent
+        return integer(extent)
     fits = [d for d in range(limit, limit // 2, -1) if extent % d == 0]
     return fits[0] if fits else limit
 
 
-def _reach(a: Axis) -> int:
-    return 2**40 if a.extent is None else min(a.extent, 64)
+def _reach(a: Axis) -> float:
+    return a.typical_extent if a.typical_extent == inf else min(a.typical_extent, 64)
 
 
 def _wide(a: Axis) -> bool:
     """True if an axis has enough iterations to share among threads."""
-    return a.extent is None or a.extent >= 8
+    return a.typical_extent >= 8
 
 
-def _share(extent: int | None) -> int:
+def _share(extent: float) -> int:
     """Size of blocks of an axis, in whole vectors, so that each thread gets one block.
 
     For blocks with other loops inside, which run once for every block.
     """
-    if extent is None:
+    if extent == inf:
         return BLOCK
-    return max(1, -(-extent // (LANES * available()))) * LANES
+    return max(1, integer(-(-extent // (LANES * available())))) * LANES
 
 
-def _block(extent: int | None) -> int:
+def _block(extent: float) -> int:
     """Entries per turn of a thread: at most `BLOCK`, at least a few vectors."""
-    if extent is None:
+    if extent == inf:
         return BLOCK
-    return min(BLOCK, max(4 * LANES, -(-extent // (16 * 4 * LANES)) * 4 * LANES))
+    return min(BLOCK, max(1, integer(-(-extent // (16 * 4 * LANES)))) * 4 * LANES)

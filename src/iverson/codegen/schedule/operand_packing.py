@@ -19,6 +19,7 @@ from iverson.codegen.nests.nodes import COMMUTING, INT64, Buffer, Let, Load, Loo
 from iverson.codegen.nests.task import MOTION_COST, Axis, Task, motion
 from iverson.codegen.schedule.loop_schedule import LANES, Choice
 from iverson.expr.nodes import Apply, Const, Expr, changed
+from iverson.expr.symbolic_numbers import typical
 
 #: Points below which a copy is never made. Measured for distances of rows (`make calibrate`, two threads at
 #: 2.5 GHz): copies gain nothing up to 1.7e7.
@@ -34,7 +35,7 @@ GAIN = 0.8
 def packed(task: Task) -> tuple[list[Stmt], Task]:
     """Phases that copy operands, and the task on the copies; none, and the task itself, if that is better."""
     extents = [a.extent for a in task.axes]
-    points = prod(n for n in extents if n is not None)
+    points = typical(prod(n for n in extents if n is not None))
     plain = task.reduces and task.walk is None and task.combine in COMMUTING and None not in extents
     if not plain or points < WORTH:
         return [], task

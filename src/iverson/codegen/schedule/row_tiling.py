@@ -43,7 +43,7 @@ from iverson.codegen.nests.phase_cost import cost, is_worth_threads
 from iverson.codegen.schedule.loop_fusion import STATEMENTS, apart, fresh, shapes_in
 from iverson.core.python.cached import cached_property
 from iverson.expr.nodes import Apply, Const, Expr, same, subexpressions
-from iverson.expr.symbolic_numbers import pinned
+from iverson.expr.symbolic_numbers import is_symbolic, pinned, typical
 
 #: Rows of a block, if so many blocks are left for threads.
 ROWS, BLOCKS = 8, 16
@@ -284,7 +284,7 @@ class _Rows:
             block_of(first.row), {n for p in self.parts for s in p.phase.body for n in (p.row, *bound(s))}
         )
         end: Expr = Apply("add", (Var(name), Const(size)), INT64)
-        if self.extent is None or self.extent % size:
+        if self.extent is None or is_symbolic(self.extent) or self.extent % size:
             end = Apply("minimum", (end, first.phase.upper), INT64)
         names_in_use = {name}
         body = apart([p.over(name, end) for p in self.parts], names_in_use)
@@ -314,7 +314,7 @@ class _Rows:
     @cached_property
     def is_long(self) -> bool:
         """True if the phases are work for threads: then blocks must be left for these."""
-        return self.extent is None or any(is_worth_threads(p, cost(p, {})) for p in self.phases)
+        return self.extent is None or any(is_worth_threads(p, typical(cost(p, {}))) for p in self.phases)
 
     @property
     def blocks(self) -> float:
@@ -323,7 +323,7 @@ class _Rows:
 
     def blocks_of(self, size: int) -> float:
         """Number of blocks of so many rows."""
-        return inf if self.extent is None else self.extent / size
+        return inf if self.extent is None else typical(self.extent) / size
 
 
 def _bytes(b: Buffer) -> int:

@@ -31,7 +31,7 @@ import numpy as np
 
 from iverson.codegen.launches import CompiledProgram, compile_program
 from iverson.codegen.launches.compiled_program import Calling, Planned, compiled_before
-from iverson.codegen.launches.integer_arguments import CodeSharing, KnownCode
+from iverson.codegen.launches.integer_arguments import CodeSharing, SymbolicSharing
 from iverson.core.counting import work
 from iverson.core.dispatch import Handle, bind, make_handle, value_of
 from iverson.core.errors import (
@@ -49,7 +49,7 @@ from iverson.graph.ir.entry_ops import STORED_OPS, stored_on, stored_work
 from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Value
 from iverson.graph.ir.pattern_binding import inputs_on_symbols, named, symbol_of, unknown
 from iverson.graph.lowering import disk_cache
-from iverson.graph.lowering.lowering_formulas import LoweringFormulas
+from iverson.graph.lowering.lowering_formulas import Facts, LoweringFormulas
 from iverson.graph.lowering.padding import on_binding, padded, trimmed
 from iverson.graph.lowering.program_segments import Segment, arrays_of
 from iverson.graph.native.buffers import COUNTER, Times
@@ -370,7 +370,8 @@ def lower(
     original, graph = graph, gradients_together(in_order_of_reads(graph))
     steps = None if key is None else _kept(graph, donated, disk_cache.read(key))
     if steps is None and sharing is not None:
-        facts = sharing.facts(original, tuple(donated.items()), partial(_facts_of, donated=donated))
+        keep = _nothing if key is None else partial(disk_cache.write, key)
+        facts = sharing.facts(original, tuple(donated.items()), partial(_facts_of, donated=donated), keep)
         steps = _kept(graph, donated, facts)
     if steps is None:
         steps = _steps(graph, donated, sharing)
@@ -385,7 +386,7 @@ def lower(
     return Lowered(graph, steps, tuple(k for k, v in enumerate(graph.inputs) if v in over))
 
 
-def _facts_of(graph: Graph, sharing: KnownCode, donated: Mapping[int, int]) -> list[Any]:
+def _facts_of(graph: Graph, sharing: SymbolicSharing, donated: Mapping[int, int]) -> list[Any]:
     """Facts of a graph with symbolic numbers. Raises EscapedNumber where lowering makes large arrays."""
     graph = gradients_together(in_order_of_reads(graph))
     facts = _facts(graph, _steps(graph, donated, sharing))
@@ -464,7 +465,7 @@ class _Again:
 
 
 def _steps(
-    graph: Graph, donated: Mapping[int, int], sharing: CodeSharing | KnownCode | None = None
+    graph: Graph, donated: Mapping[int, int], sharing: CodeSharing | SymbolicSharing | None = None
 ) -> tuple[Native | Library, ...]:
     """The steps of a graph: segments as few as the order of the values allows."""
     constants = arrays_of(graph)
@@ -503,7 +504,7 @@ def _steps(
     return tuple(steps)
 
 
-def _native(segment: Segment, sharing: CodeSharing | KnownCode | None) -> Native:
+def _native(segment: Segment, sharing: CodeSharing | SymbolicSharing | None) -> Native:
     """Compile a segment to a native step."""
     compiled = compile_program(segment.program(), sharing=sharing)
     of_graph = {id(x): v for v, x in reversed(list(segment.constants.items()))}
@@ -548,8 +549,8 @@ def _donations(graph: Graph, donated: Mapping[int, int], kinds: Kinds) -> list[t
     return first + second
 
 
-def _nothing(_params: Params) -> None:
-    """Do nothing: the `prepare` of a library step whose op has none."""
+def _nothing(_: Params | Facts) -> None:
+    """Do nothing: the `prepare` of a library step whose op has none, or what keeps facts without a key."""
 
 
 __all__ = ["Library", "Lowered", "Native", "lower"]

@@ -2,16 +2,17 @@
 
     step(x) for x of 347, 212 and 490 rows      # each is traced: three graphs, which differ in one number
 
-The first size has code of its own, and the second one has code that takes integers as words
-(`iverson.codegen.launches.integer_arguments`). At the third, the graph is lowered with symbolic numbers in
-place of those that have changed (`iverson.expr.symbolic_numbers`). What a call needs besides the code (words,
-shapes, the size of the arena) is then known by formulas, under the path conditions that lowering met. A later
-graph whose numbers meet them is not lowered: it takes what the formulas give, in a few hundred operations.
+The first size has code of its own. At the second, the graph is lowered with symbolic numbers in place of
+those that have changed (`iverson.expr.symbolic_numbers`), and its code takes as words all integers that are
+symbolic (`iverson.codegen.launches.integer_arguments`). What a call needs besides the code (words, shapes,
+the size of the arena) is known by formulas, under the path conditions that lowering met. A later graph whose
+numbers meet them is not lowered: it takes what the formulas give, in a few hundred operations. Costs are
+judged by the numbers of the graph that was lowered (`typical`): that others are near them is a condition.
 
 Numbers of a graph that are equal are one number here, so graphs are alike only if the same ones are equal: an
 extent that happens to be that of another axis, or the value of a parameter, is lowered by itself. 0, 1 and -1
-are not numbers but part of the text. Where symbolic numbers do not pass (`EscapedNumber`), and where no
-general code fits, a graph is lowered by its own numbers.
+are not numbers but part of the text. Where symbolic numbers do not pass (`EscapedNumber`), and where there
+are enough general codes, a graph is lowered by its own numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from iverson.codegen.launches.integer_arguments import CodeSharing, KnownCode, NoGeneralCode
+from iverson.codegen.launches.integer_arguments import CodeSharing, NoGeneralCode, SymbolicSharing
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import value_of
 from iverson.core.op import Op
@@ -41,7 +42,7 @@ ESCAPES, MISSES = 2, 8
 #: Numbers, texts and lists of facts; `_Position` where formulas give a number.
 Facts: TypeAlias = "Argument | Sequence[Facts]"
 #: Lowers a graph.
-Lower = Callable[[Graph, KnownCode], Facts]
+Lower = Callable[[Graph, SymbolicSharing], Facts]
 #: Number in place of another one.
 Substitution = Callable[[Number], Any]
 
@@ -53,16 +54,20 @@ class LoweringFormulas(CodeSharing):
         super().__init__(always=always)
         self._graphs: RecentItems[Hashable, _Family] = RecentItems(FAMILIES)
 
-    def facts(self, graph: Graph, how: Hashable, lower: Lower) -> Any:
+    def facts(self, graph: Graph, how: Hashable, lower: Lower, keep: Callable[[Facts], None]) -> Any:
         """The facts of a lowered graph, by formulas; None where there are none for it.
 
-        how : hashable; what lowering depends on besides the graph.
+        how : hashable; what lowering depends on besides the graph. keep : gets the facts of a graph that was
+        lowered for them.
         """
         key, numbers = _key_of(graph, how)
         if key is None:
             return None
         family = self._graphs.find(key) or self._graphs.keep(key, _Family())
-        return family.facts(graph, numbers, lower, self)
+        facts = family.known(numbers)
+        if facts is None and (facts := family.lowered(graph, numbers, lower, self)) is not None:
+            keep(facts)
+        return facts
 
 
 class _Family:
@@ -77,16 +82,17 @@ class _Family:
         self.formulas: list[_Facts] = []
         self.escapes = self.misses = 0
 
-    def facts(
+    def known(self, numbers: tuple[Number, ...]) -> Any:
+        """The facts by formulas that there are; None if none hold."""
+        return next((x for facts in self.formulas if (x := facts.at(numbers)) is not None), None)
+
+    def lowered(
         self, graph: Graph, numbers: tuple[Number, ...], lower: Lower, sharing: LoweringFormulas
     ) -> Any:
-        for facts in self.formulas:
-            result = facts.at(numbers)
-            if result is not None:
-                return result
+        """The facts by formulas of which this graph is the first; None if it must be lowered by itself."""
         earlier = [x for x in self.seen if x != numbers]
         self.seen = [*earlier, numbers][-4:]
-        if len(earlier) < 2 - sharing.always or self.escapes >= ESCAPES or self.misses >= MISSES:
+        if not earlier or self.escapes >= ESCAPES or self.misses >= MISSES:
             return None
         changing = [k for k, n in enumerate(numbers) if any(x[k] != n for x in earlier)]
         try:
@@ -130,7 +136,7 @@ def _lowered(
 ) -> _Facts:
     recording = Recording()
     symbols = {_named(numbers[k]): recording.number(numbers[k]) for k in changing}
-    facts = lower(with_numbers(graph, lambda n: symbols.get(_named(n), n)), KnownCode(sharing))
+    facts = lower(with_numbers(graph, lambda n: symbols.get(_named(n), n)), SymbolicSharing(sharing))
     results: list[Any] = []
 
     def position(n: SymbolicNumber) -> _Position:
@@ -228,4 +234,4 @@ class _Numbers:
         return Graph(inputs, equations, self.param(graph.outputs), constants)
 
 
-__all__ = ["LoweringFormulas", "with_numbers"]
+__all__ = ["Facts", "LoweringFormulas", "with_numbers"]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
-from iverson.expr.symbolic_numbers import integer
+from iverson.expr.symbolic_numbers import integer, typical
 from iverson.graph.ir.nodes import Equation, Value, values_of
 from iverson.graph.ir.regions import rewritten, substituted
 
@@ -74,8 +74,8 @@ def recompute(
 
 
 def size(v: Value) -> int:
-    """The bytes of a value."""
-    return integer(prod(v.shape) * v.dtype.itemsize)
+    """The bytes of a value, by which costs are judged."""
+    return integer(typical(prod(v.shape)) * v.dtype.itemsize)
 
 
 class _Index:

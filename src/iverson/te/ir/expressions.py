@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex, TypeAlias, TypeV
 
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError, ArgumentTypeError, IndexingError
+from iverson.expr import symbolic_numbers
 from iverson.expr.build import apply, as_expr, cast, simplified_with
 from iverson.expr.nodes import Const, DType, Expr, ExprLike, Source, postorder
 from iverson.expr.symbolic_numbers import integer
@@ -316,7 +317,7 @@ def typical(n: Extent) -> int:
     """Extent as a number for estimates: a symbolic one at the typical values of its sizes."""
     if isinstance(n, Expr):
         n = at_sizes(n, {v: v.typical for v in variables([n])})
-    return n
+    return symbolic_numbers.typical(n)
 
 
 def at_sizes(n: Extent, sizes: Mapping[Var, int]) -> int:
