@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from iverson import te
-from iverson.expr.nodes import Apply, Cast, Const, Expr, Select
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
 from iverson.te.ir.expressions import Fold, Read, Reduce, Tensor, Var, variables
+from iverson.te.ir.index_arithmetic import conjuncts, depends_on_data
 from iverson.te.ir.nodes import Compute, Statement, loops_of
+from iverson.te.ir.ragged_axes import is_ragged
+from iverson.te.ir.supports import is_zero
 from iverson.te.ir.verify import check
 from iverson.te.lowering.explanation import counts
 
@@ -30,6 +33,10 @@ TOTALS: dict[str, tuple[float, Any]] = {
     "max": (-np.inf, np.maximum),
     "min": (np.inf, np.minimum),
 }
+#: Functions that choose one of their arguments, or one of several conditions.
+CHOICES = ("minimum", "maximum", "abs", "logical_or", "floor_divide")
+#: A statement with more choices may have more pieces than elimination splits it into.
+FEW_CHOICES = 3
 
 
 class Pointwise:
@@ -79,12 +86,7 @@ class Pointwise:
             for p in self.points(s, fixed):
                 at = tuple(i(p) for i in write)
                 inside(at, out.shape)
-                term = body(p)
-                self.count(s, term)
-                out[at] = take_in(out[at], term)
-
-    def count(self, s: Statement, term: Any) -> None:
-        """Called with each term that a statement adds."""
+                out[at] = take_in(out[at], body(p))
 
     def points(self, s: Statement, fixed: Point) -> Iterator[Point]:
         conditions = [self.value(c) for c in s.domain.where]
@@ -204,7 +206,10 @@ class Pointwise:
 
 
 class Terms(Pointwise):
-    """Terms that are not 0 of each statement of floats of an eliminated program, and the points it visits.
+    """Terms of each statement of an eliminated program that may be nonzero, and the points that it visits.
+
+    An entry of floats is True where it may be nonzero for some data: a product where all factors are, a sum
+    where one term is, a choice by data where one side is. Indices have the values that they have.
 
     Values, which are held elsewhere, say that no other terms are left out.
     """
@@ -216,17 +221,129 @@ class Terms(Pointwise):
         for s in program.statements:
             self.by_tensor.setdefault(s.tensor, []).append(s)
         self._nonzero = dict.fromkeys(map(id, program.statements), 0)
+        #: Tensors of which data decide where they are nonzero.
+        self.by_data: set[Tensor] = set()
         for t in self.by_tensor:
             self.of(t)
-        floats = [s for s in program.statements if s.tensor.dtype.kind == "f"]
+        floats = [s for s in program.statements if _is_float(s)]
         self.visited = [counts(s).visited for s in floats]
         self.nonzero = [self._nonzero[id(s)] for s in floats]
+        #: Whether the law that visited is nonzero is one of the statement.
+        self.is_bound = [self._is_bound(s) for s in floats]
+        self._intricate: dict[Tensor, bool] = {}
+        self.intricate = [self._is_intricate(s.tensor) for s in floats]
+
+    def _is_bound(self, s: Statement) -> bool:
+        """True for sums and entries, where no condition, bound or index of a tensor with zeros is data."""
+        own = loops_of(s.tensor)
+        return (
+            s.combine in ("sum", "assign")
+            and s.tensor not in self.by_data
+            and not any(depends_on_data(r.indices) and not np.all(self.known[r.tensor]) for r in _reads(s))
+            # What a state is after several steps, a support does not say.
+            and (
+                not own
+                or all(np.all(self.known[r.tensor]) for r in _reads(s) if loops_of(r.tensor)[:1] == own[:1])
+            )
+        )
+
+    def _is_intricate(self, t: Tensor) -> bool:
+        """True if a definition has many choices, or one of what it reads."""
+        if t not in self._intricate and isinstance(t, Compute):
+            self._intricate[t] = False  # members of a recurrence read each other
+            self._intricate[t] = any(map(_chooses, t.statements)) or any(
+                self._is_intricate(r.tensor) for s in self.by_tensor.get(t, t.statements) for r in _reads(s)
+            )
+        return self._intricate.get(t, False)
 
     def statements(self, t: Compute) -> tuple[Statement, ...]:
         return tuple(self.by_tensor[t])
 
-    def count(self, s: Statement, term: Any) -> None:
-        self._nonzero[id(s)] += bool(term != 0)
+    def define(self, tensor: Compute) -> None:
+        loops = loops_of(tensor)
+        members = loops[0].members if loops else (tensor,)
+        for t in members:
+            own = self.statements(t)
+            shape = tuple(int(self.value(n)({})) for n in t.shape)
+            adds = all(s.combine in ("sum", "assign") for s in own)
+            first = TOTALS.get(own[0].combine, (0,))[0]
+            self.known[t] = (
+                np.full(shape, not adds, bool) if _is_float(own[0]) else np.full(shape, first, t.dtype)
+            )
+            if any(
+                is_ragged(s)
+                or depends_on_data(s.domain.where)
+                or any(r.tensor in self.by_data for r in _reads(s))
+                for s in own
+            ):
+                self.by_data.add(t)
+        self.steps(members, 0, {})
+
+    def run(self, statements: tuple[Statement, ...], fixed: Point) -> None:
+        for s in statements:
+            if s.combine not in TOTALS:
+                self.by_data.add(s.tensor)
+            elif not _is_float(s):
+                super().run((s,), fixed)
+            else:
+                self._mark(s, fixed)
+
+    def _mark(self, s: Statement, fixed: Point) -> None:
+        body, write = self.value(s.body), [(depends_on_data([i]), self.value(i)) for i in s.write]
+        for p in self.points(s, fixed):
+            if body(p):
+                self._nonzero[id(s)] += 1
+                self.known[s.tensor][tuple(slice(None) if by_data else i(p) for by_data, i in write)] = True
+
+    def value(self, e: Any) -> Value:
+        if not isinstance(e, Expr) or e.dtype.kind in "iub":
+            return super().value(e)
+        if isinstance(e, Const):
+            nonzero = not is_zero(e)
+            return lambda p: nonzero
+        if isinstance(e, Select):
+            then, other = self.value(e.then), self.value(e.other)
+            if depends_on_data([e.condition]):
+                return lambda p: then(p) or other(p)
+            choice = super().value(e.condition)
+            return lambda p: then(p) if choice(p) else other(p)
+        if isinstance(e, Cast):
+            return self.value(e.operand)
+        if isinstance(e, Read) and isinstance(e.tensor, Compute):
+            return (lambda p: bool(np.any(self.of(e.tensor)))) if depends_on_data(e.indices) else self.read(e)
+        if isinstance(e, Reduce) and e.combine == "sum":
+            body, points = self.value(e.body), self.within(e)
+            return lambda p: any(body(q) for q in points(p))
+        if not isinstance(e, Apply):
+            return lambda p: True
+        operands = [self.value(o) for o in e.args]
+        if e.name == "multiply":
+            return lambda p: all(o(p) for o in operands)
+        if e.name == "divide":
+            return operands[0]
+        if e.args[0].dtype.kind in "fcV" and getattr(np, e.name)(*[0.0] * len(operands)) == 0:
+            return lambda p: any(o(p) for o in operands)
+        return lambda p: True
+
+
+def _is_float(s: Statement) -> bool:
+    return s.tensor.dtype.kind in "fcV"
+
+
+def _chooses(s: Statement) -> bool:
+    """True if more than `FEW_CHOICES` are made in a statement."""
+    nodes = postorder((*s.roots, *s.write, *s.domain.where))
+    either = [e for e in nodes if isinstance(e, Select) and not is_zero(e.other)]
+    chosen = [e for e in nodes if isinstance(e, Apply) and e.name in CHOICES]
+    return len(chosen) + sum(len(conjuncts(e.condition)) for e in either) > FEW_CHOICES
+
+
+def _reads(s: Statement) -> list[Read]:
+    """Reads of computed floats in a statement."""
+    nodes = postorder(s.roots)
+    return [
+        e for e in nodes if isinstance(e, Read) and isinstance(e.tensor, Compute) and e.dtype.kind in "fcV"
+    ]
 
 
 def inside(at: tuple[int, ...], shape: tuple[int, ...]) -> None:

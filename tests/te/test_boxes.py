@@ -1,5 +1,7 @@
 """What lowering makes of gathers: boxes, merged statements, shared buffers, loops without steps."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -239,3 +241,23 @@ def test_guards_that_follow_from_others_are_dropped():
     made = lowered([te.compute((64, 64), entry, "R")], [x])
     conditions = [s for s in nodes.statements(phases_of(made)) if isinstance(s, nodes.If)]
     assert len(conditions) == 1
+
+
+def test_equal_terms_over_one_domain_count_twice() -> None:
+    """Two reads that clamps make the same: their terms of a gradient are equal, and no pieces of one."""
+    x, y = te.placeholder((2, 8), name="x"), te.placeholder((1,), name="y")
+    at = te.placeholder((8,), "int64", "at")
+
+    def entry(i: Any, j: Any) -> Any:
+        factors = y[te.clamp(at[j], 0, 0)] * y[te.clamp(at[7 - j], 0, 0)]
+        return te.select(j >= 1, x[i, j] * factors, 0.0)
+
+    t = te.compute((2, 8), entry, "t")
+    program = te.program_of(list(te.differentiate(t, y, te.placeholder((2, 8), name="head"))))
+    rng = np.random.default_rng(0)
+    feed = {
+        p.name: rng.normal(size=p.shape) if p.dtype.kind == "f" else np.zeros(8, int) for p in program.inputs
+    }
+    (found,) = statement_lowering.lower(te.eliminate(program))(*feed.values())
+    total = (feed["x"] * feed["head"])[:, 1:].sum()
+    np.testing.assert_allclose(found, 2 * feed["y"] * total, rtol=1e-12)

@@ -183,6 +183,40 @@ def test_supports_are_conditions_on_indices() -> None:
     assert nonzero(te.select(i < 3, 1.0, 0.0) * te.select(i >= 3, 1.0, 0.0)) is not EVERYWHERE
 
 
+#: Conditions with choices, and the same without.
+CHOICES: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], int]] = {
+    "abs": (lambda i, j: abs(i - j) <= 1, lambda i, j: (i - j <= 1) & (j - i <= 1), 1),
+    "maximum": (lambda i, j: F.maximum(i - j, j - i) < 2, lambda i, j: (i - j < 2) & (j - i < 2), 1),
+    "minimum": (lambda i, j: F.minimum(i, 9 - j) >= 3, lambda i, j: (i >= 3) & (j <= 6), 1),
+    "abs, apart": (lambda i, j: abs(i - j) > 1, lambda i, j: (i - j > 1) | (j - i > 1), 2),
+    "abs, beside": (lambda i, j: abs(i - j) == 1, lambda i, j: (i == j + 1) | (j == i + 1), 2),
+    "minimum, either": (lambda i, j: F.minimum(i, j) < 1, lambda i, j: (i < 1) | (j < 1), 2),
+    "sum": (
+        lambda i, j: abs(i - j) + abs(i + j - 12) <= 2,
+        lambda i, j: (2 * i <= 14) & (2 * j <= 14) & (2 * i >= 10) & (2 * j >= 10),
+        1,
+    ),
+    "select": (
+        lambda i, j: te.select(i < j, j - i, i) <= 1,
+        lambda i, j: ((i < j) & (j - i <= 1)) | ((i >= j) & (i <= 1)),
+        2,
+    ),
+    "not": (lambda i, j: ~(abs(i - j) <= 1), lambda i, j: (i - j > 1) | (j - i > 1), 2),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_conditions_with_choices_bound_loops_as_those_without_do(name: str) -> None:
+    chosen, plain, pieces = CHOICES[name]
+    a, x, k = te.placeholder((12,), name="a"), te.placeholder((12,), name="x"), te.reduce_axis(12, "k")
+    D = te.compute((12, 12), lambda i, j: te.select(chosen(i, j), a[i] * x[j], 0.0), "D")
+    y = te.compute((12,), lambda i: te.sum(D[i, k] * x[k], k), "y")
+    assert visited([y]) == 2 * plain(*np.indices((12, 12))).sum()
+    assert len(te.eliminate(y).statements) == 2 * pieces
+    gradients: list[Tensor] = list(te.differentiate(y, [a, x], te.placeholder((12,), name="head")))
+    assert visited(gradients) == nonzero_terms(gradients, _feed(gradients))
+
+
 # --- random chains of stages --------------------------------------------------------------------------
 
 #: Conditions on the indices of an entry of an n x n tensor.
@@ -199,6 +233,10 @@ STRUCTURES: dict[str, Callable[[Any, Any, int], Any]] = {
     "inner rows": lambda i, j, n: (i >= 1) & (i < n - 1),
     "even": lambda i, j, n: i % 2 == 0,
     "blocks": lambda i, j, n: i // 2 == j // 2,
+    "near": lambda i, j, n: abs(i - j) <= 1,
+    "apart": lambda i, j, n: abs(i - j) > 1,
+    "beside": lambda i, j, n: abs(i - j) == 1,
+    "around": lambda i, j, n: abs(i - 1) + abs(j - 2) <= 2,
 }
 WAYS = (
     "select", "select", "select", "product", "product", "scaled", "sum", "times", "transposed", "shifted",

@@ -526,7 +526,7 @@ WALKS: dict[str, tuple[Compute, list[str]]] = {
             lambda i, j: (j > 0,),
             steps=True,
         ),
-        ["scatter: a step at a time: 12 of i 0:3, j 0:4 where 1, sum, box"],
+        ["scatter: a step at a time: 9 of i 0:3, j 0:4 where 1, sum, loops"],
     ),
     "steps, two choices": (
         _made((3, 4), lambda i, j: (i, te.maximum(j - 1, 0)), (3, 4), lambda i, j: (j >= i,), steps=True),

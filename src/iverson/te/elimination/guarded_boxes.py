@@ -146,6 +146,8 @@ def _joint(a: Statement, b: Statement) -> Statement | None:
     if not same(new[: len(a.write) + 1], (*a.write, a.body)):
         return None
     first, second = conjunction(a.domain.where), conjunction(new[len(a.write) + 1 :])
+    if not is_empty(a.domain.axes, (first, second)):
+        return None  # two terms that are equal are no pieces of one
     return replace(a, domain=Domain(a.domain.axes, (first | second,)), walk=None)
 
 

@@ -131,7 +131,7 @@ def _stepped(s: Statement) -> Statement:
     strategy = "scatter" if first is None else "gather"
     result = replace(where_they_hold(first or s), strategy=strategy, reason=BY_STEP)
     constraints = None if is_ragged(s) else constraints_in(result.domain)
-    if not constraints or depends_on_data(result.write) or result.combine.startswith("arg"):
+    if not constraints or result.combine.startswith("arg"):
         return result
     if is_symbolic(result):
         sparse = filling(result.domain) * MOST < 1

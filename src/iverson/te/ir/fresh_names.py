@@ -27,6 +27,7 @@ PARTS = {
     "table": "what functions of indices alone give in {0}",
     "coefficient": "the Taylor coefficient of {0} of an order",
     "tangent": "the derivative of {0} along the tangents",
+    "slice": "the entries of {0} that are read after its steps, one slice a step",
     "held": "how many of the entries that a selection holds {0} depends on",
 }
 

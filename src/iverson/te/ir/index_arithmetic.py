@@ -24,6 +24,9 @@ from iverson.expr.symbolic_numbers import integer, lifted
 from iverson.te.ir.expressions import Extent, Read, Var, as_number
 from iverson.te.ir.nodes import Compute
 
+#: Cases that a condition is split into at most.
+MOST_CASES = 64
+
 
 def affine_of(root: Expr) -> Affine:
     """Normal form of an integer expression, as an `Affine`; anything but index arithmetic is an opaque atom.
@@ -255,13 +258,18 @@ class Constraint:
 
 
 def constraints_of(condition: Expr) -> list[Constraint] | None:
-    """Constraints on pure forms whose conjunction is ``condition``; None if it is no such conjunction."""
+    """Constraints on pure forms whose conjunction is ``condition``; None if it is no such conjunction.
+
+    >>> i, j = Var("i", 0, 9), Var("j", 0, 9)
+    >>> constraints_of(abs(i - j) <= 1) == constraints_of((i - j <= 1) & (j - i <= 1))
+    True
+    """
     result: list[Constraint] = []
     for part in conjuncts(condition):
-        constraint = _constraint(part)
-        if constraint is None:
+        constraints = _constraints_of_part(part)
+        if constraints is None:
             return None
-        result.append(constraint)
+        result += constraints
     return result
 
 
@@ -316,36 +324,66 @@ def flattened(e: Expr, name: str) -> list[Expr]:
     return result
 
 
-def _constraint(e: Expr) -> Constraint | None:
-    """Constraint for a comparison of pure integer forms, or for a constant; None for all others.
+def _constraints_of_part(e: Expr) -> tuple[Constraint, ...] | None:
+    """Constraints for a comparison of integers, or for a constant; None for all others.
 
-    The comparison keeps it, as its form.
+    The comparison keeps them, as its form.
     """
-    if isinstance(e.form, Constraint):
+    if isinstance(e.form, tuple):
         return e.form
-    constraint = _constraint_of_node(e)
-    return None if constraint is None else keep_form(e, constraint)
-
-
-def _constraint_of_node(e: Expr) -> Constraint | None:
     if isinstance(e, Const):
-        return Constraint(Affine(0 if e.value else -1))
+        return (Constraint(Affine(0 if e.value else -1)),)
+    cases = comparison_cases(e)
+    return keep_form(e, tuple(cases[0])) if cases is not None and len(cases) == 1 else None
+
+
+def comparison_cases(e: Expr) -> list[list[Constraint]] | None:
+    """Lists of constraints, of which one list holds where a comparison of integers does.
+
+    Its sides may have choices of the least or greatest of two; None if they are not affine besides.
+
+    ``abs(x) <= 1  ->  x <= 1 and -x <= 1``
+    ``min(x, y) < 3  ->  x < 3 | y < 3``
+    """
     if not (isinstance(e, Apply) and e.name in NEGATED) or e.args[0].dtype.kind not in "iu":
         return None
     a, b = affine_of(e.args[0]), affine_of(e.args[1])
-    if not (is_pure(a) and is_pure(b)):
-        return None
-    form = difference(e.name, a, b)
-    if form is None:  # a != b is a > b where a >= b anyway
+    if e.name == "not_equal":  # a > b where a >= b anyway
         low, high = interval(a - b)
-        return (
-            Constraint((a - b).shift(-1))
-            if low >= 0
-            else Constraint((b - a).shift(-1))
-            if high <= 0
-            else None
-        )
-    return Constraint(form, e.name == "equal")
+        name = "greater" if low >= 0 else "less" if high <= 0 else ""
+        return comparison_cases(apply(name, *e.args)) if name else None
+    form = difference(e.name, a, b)
+    assert form is not None
+    if e.name != "equal":
+        return _cases_of_choices(form)
+    if is_pure(a) and is_pure(b):
+        return [[Constraint(form, equality=True)]]
+    return joint_cases(map(_cases_of_choices, (form, form.scaled(-1))))
+
+
+def _cases_of_choices(form: Affine) -> list[list[Constraint]] | None:
+    """Lists of constraints on pure forms, of which one list holds where ``form >= 0``."""
+    if is_pure(form):
+        return [[Constraint(form)]]
+    for atom, c in form.terms:
+        if isinstance(atom, Apply) and atom.name in ("minimum", "maximum", "abs"):
+            sides = [affine_of(a) for a in atom.args]
+            sides += [sides[0].scaled(-1)] if atom.name == "abs" else []
+            parts = [_cases_of_choices(form.without(atom) + side.scaled(c)) for side in sides]
+            if (c > 0) == (atom.name == "minimum"):  # the least of the sides decides: all of them hold
+                return joint_cases(parts)
+            return [case for part in parts for case in part or ()] if None not in parts else None
+    return None
+
+
+def joint_cases(parts: Iterable[list[list[Constraint]] | None]) -> list[list[Constraint]] | None:
+    """The cases in which a case of each part holds; None if they are too many."""
+    result: list[list[Constraint]] = [[]]
+    for part in parts:
+        if part is None or len(result) * len(part) > MOST_CASES:
+            return None
+        result = [[*p, *q] for p in result for q in part]
+    return result
 
 
 def between(form: Affine, low: float, high: float) -> list[Constraint]:

@@ -16,16 +16,20 @@ from iverson.core import dtypes
 from iverson.core.python import locks
 from iverson.expr.affine import Affine, make
 from iverson.expr.build import apply, index, select
-from iverson.expr.nodes import Apply, Const, Expr
+from iverson.expr.function_facts import NEGATED
+from iverson.expr.nodes import Apply, Const, Expr, Select, postorder
 from iverson.te.ir.expressions import Extent, Var, substitute, variables
 from iverson.te.ir.index_arithmetic import (
+    MOST_CASES,
     Constraint,
     affine_of,
+    comparison_cases,
     constraints_of,
     expr_of,
     flattened,
     floor_parts,
     interval,
+    joint_cases,
     negation,
 )
 from iverson.te.ir.nodes import For, If, Point, Walk
@@ -208,18 +212,12 @@ def _by_bounds(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool |
 
 def alternatives(condition: Expr) -> list[list[Constraint]] | None:
     """Lists of constraints, of which one list holds where ``condition`` does; None if not quasi-affine."""
-    if isinstance(condition, Apply) and condition.name in ("logical_or", "logical_and"):
-        parts = flattened(condition, condition.name)
-        result: list[list[Constraint]] = [] if condition.name == "logical_or" else [[]]
-        for part in parts:
-            choices = alternatives(part)
-            if choices is None or len(result) * len(choices) > 64:
-                return None
-            if condition.name == "logical_or":
-                result = result + choices
-            else:
-                result = [[*p, *q] for p in result for q in choices]
-        return result
+    if isinstance(condition, Apply) and condition.name == "logical_or":
+        parts = list(map(alternatives, flattened(condition, "logical_or")))
+        result = [case for part in parts for case in part or ()]
+        return None if None in parts or len(result) > MOST_CASES else result
+    if isinstance(condition, Apply) and condition.name == "logical_and":
+        return joint_cases(map(alternatives, flattened(condition, "logical_and")))
     if isinstance(condition, Apply) and condition.name == "logical_not":
         opposite = negation(condition.args[0])
         return None if opposite is condition else alternatives(opposite)
@@ -229,7 +227,17 @@ def alternatives(condition: Expr) -> list[list[Constraint]] | None:
             sides = [alternatives(apply("less", a, b)), alternatives(apply("greater", a, b))]
             return None if sides[0] is None or sides[1] is None else sides[0] + sides[1]
     plain = constraints_of(condition)
-    return None if plain is None else [plain]
+    if plain is not None:
+        return [plain]
+    selects = [n for n in postorder([condition]) if isinstance(n, Select)]
+    if not selects or not isinstance(condition, Apply) or condition.name not in NEGATED:
+        return comparison_cases(condition)
+    c = selects[0].condition
+    either = [
+        apply("logical_and", case, *substitute([condition], {selects[0]: side}))
+        for case, side in ((c, selects[0].then), (negation(c), selects[0].other))
+    ]
+    return alternatives(apply("logical_or", *either))
 
 
 def projection(

@@ -213,7 +213,8 @@ def _on_indices(condition: Expr) -> Expr:
     if isinstance(condition, Const):
         return EVERYWHERE if condition.value else NOWHERE
     if depends_on_data([condition]):
-        return EVERYWHERE
+        plain = [c for c in conjuncts(condition) if not depends_on_data([c])]
+        return reduce(_both, map(_on_indices, plain), EVERYWHERE)
     constraints = constraints_of(condition)
     if constraints is not None:
         truths = [holds(c) for c in constraints]
@@ -261,10 +262,12 @@ def _union(conditions: Iterable[Expr]) -> Expr:
 
 def _entries(s: Statement | None, axes: Sequence[Var]) -> Expr:
     """The condition on ``axes`` under which a statement adds to the entry with these indices."""
+    if s is not None and any(
+        isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi for v in s.domain.axes
+    ):
+        return NOWHERE
     if s is None or _fills(s, axes):
         return EVERYWHERE
-    if any(isinstance(v.lo, int) and isinstance(v.hi, int) and v.lo >= v.hi for v in s.domain.axes):
-        return NOWHERE
     pieces = [
         (write, constraints) for case, write in index_cases(s.write) for constraints in _pieces(s, case)
     ]
@@ -323,8 +326,8 @@ def _image(
         tied_constraints = [*open_, *(c for v in names for c in _range(v.lo, v.hi, v))]
         condition = projection(axes, names, tied_constraints, box)
     if condition is None:  # a superset where isl is not asked
-        plain = [c for c in open_ if not tied & set(variables([t for t, _ in c.form.terms]))]
-        return reduce(_both, map(condition_of, plain), EVERYWHERE)
+        plain = [condition_of(c) for c in open_ if not tied & set(variables([t for t, _ in c.form.terms]))]
+        return NOWHERE if len(plain) > 1 and is_empty(axes, plain) else reduce(_both, plain, EVERYWHERE)
     parts = map(_normal, conjuncts(condition))
     return reduce(_both, map(_on_indices, parts), EVERYWHERE)
 

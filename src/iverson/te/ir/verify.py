@@ -132,8 +132,8 @@ def _is_earlier(entry: Read, tensor: Compute, s: Statement, ahead: bool) -> bool
             return False
         if before > 0:
             return True
-    members = loops[0].members
-    return members.index(tensor) < members.index(s.tensor) + ahead
+    order = {t: k for k, t in enumerate(loops[0].members)}  # slices that a lowering adds come last
+    return order.get(tensor, len(order)) < order.get(s.tensor, len(order)) + ahead
 
 
 def check_walk(s: Statement, walk: tuple[Walk, ...]) -> None:

@@ -44,7 +44,7 @@ from iverson.te.ir.nodes import (
 )
 from iverson.te.ir.ragged_axes import bounded
 from iverson.te.ir.source_site import operation
-from iverson.te.ir.supports import met, strong
+from iverson.te.ir.supports import met, met_again, strong
 from iverson.te.ir.verify import check_definition
 from iverson.te.language.injectivity import is_injective
 from iverson.te.language.stages import check_scope, define, staged
@@ -535,7 +535,7 @@ def _rebuilt(
             if v not in axes:
                 axes[v] = v.ranging(known(v.lo), known(v.hi))
         new_axes = tuple(axes[v] for v in s.domain.axes)
-        return s.mapped(replacing({**values, **axes}, new_tensors), new_axes)
+        return met_again(s.mapped(replacing({**values, **axes}, new_tensors), new_axes))
 
     for unit in units_below(tensors):
         if any(t in replacements for t in tensors_in([unit])):

@@ -44,6 +44,7 @@ from iverson.te.ir.index_arithmetic import depends_on_data, same_extent
 from iverson.te.ir.nested_reductions import position
 from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement
 from iverson.te.ir.ragged_axes import FAR, bounds_in, is_ragged
+from iverson.te.ir.supports import met
 
 #: Numbers of two elements, combined.
 Combine = Callable[[Sequence[Expr], Sequence[Expr]], list[Expr]]
@@ -233,7 +234,7 @@ def _tree(
                 (*extents, count),
                 x.dtype,
                 part(tensor, name, None if width == 1 else width),
-                [Statement(None, (*entry, m), x, Domain(axes), "assign")],
+                [Statement(None, (*entry, m), x, Domain(axes, met((), x, "assign")), "assign")],
             )
             for x in numbers
         ]

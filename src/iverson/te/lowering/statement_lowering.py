@@ -46,7 +46,7 @@ from iverson.te.lowering.lowered_program import (
     touched_by,
 )
 from iverson.te.lowering.recurrence_nests import phase_of
-from iverson.te.lowering.ring_buffers import rings
+from iverson.te.lowering.ring_buffers import rings, with_slices
 from iverson.te.rewrites.fold_chunks import chunked
 from iverson.te.rewrites.formulas import with_formulas
 from iverson.te.rewrites.inlining import accumulated, inline, made_in_place
@@ -110,7 +110,8 @@ class _Lowering:
         boxes, self.is_output = made_in_place(
             whole_first([as_box(s) for s in merged_statements]), program.outputs
         )
-        self.statements, self.extrema = together(boxes)
+        lasting = {*program.outputs, *self.is_output, *self.is_output.values()}
+        self.statements, self.extrema = together(with_slices(boxes, lasting))
         self.readers: defaultdict[Tensor, list[Statement]] = defaultdict(list)
         for s in self.statements:
             for t in _read(s):
@@ -119,7 +120,7 @@ class _Lowering:
         for t in (*program.inputs, *program.outputs):
             self._buffer(t)
         self.buffers |= {t: _also(t, self._buffer(output)) for t, output in self.is_output.items()}
-        self.rings = rings(self.statements, {*program.outputs, *self.is_output, *self.is_output.values()})
+        self.rings = rings(self.statements, lasting)
         for t, ring in self.rings.items():
             buffer = buffer_for(t, len(self.buffers), self.sizes)
             shape = tuple(ring.length if k == ring.place else n for k, n in enumerate(buffer.shape))
