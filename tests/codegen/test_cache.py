@@ -24,8 +24,9 @@ from iverson import te
 from iverson.codegen.execution import object_code
 from iverson.codegen.launches import compiled_kernel as kernel
 from iverson.codegen.nests.nodes import Buffer, Kernel, Loop, Store
-from iverson.codegen.runtime import kernel_cache, target
+from iverson.codegen.runtime import kernel_cache, target, workspaces
 from iverson.core.python.caller import PACKAGE_FOLDER
+from iverson.graph.control import bodies
 from iverson.te.lowering import statement_lowering
 from tests.codegen.nests import F32, c, f, i, ld
 
@@ -208,13 +209,13 @@ def test_a_child_forked_while_another_thread_compiles_can_compile() -> None:
     busy, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with target.lock, statement_lowering._lock, kernel._lock:
+        with target.lock, workspaces._lock, bodies._lock:
             busy.set()
             done.wait(0.2)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    busy.wait()
+    assert busy.wait(5)
     child = os.fork()
     if not child:
         try:
