@@ -33,6 +33,16 @@ TOTALS: dict[str, tuple[float, Any]] = {
     "max": (-np.inf, np.maximum),
     "min": (np.inf, np.minimum),
 }
+
+
+def _start(combine: str, dtype: np.dtype[Any]) -> float:
+    """The value from which a total starts; of whole numbers, the least or the largest in place of inf."""
+    start: float = TOTALS.get(combine, (0,))[0]
+    if np.isinf(start) and dtype.kind in "iu":
+        return int(np.iinfo(dtype).max if start > 0 else np.iinfo(dtype).min)
+    return start > 0 if dtype.kind == "b" else start
+
+
 #: Functions that choose one of their arguments, or one of several conditions.
 CHOICES = ("minimum", "maximum", "abs", "logical_or", "floor_divide")
 #: A statement with more choices may have more pieces than elimination splits it into.
@@ -60,7 +70,7 @@ class Pointwise:
         members = loops[0].members if loops else (tensor,)
         for t in members:
             shape = tuple(int(self.value(n)({})) for n in t.shape)
-            self.known[t] = np.full(shape, TOTALS[self.statements(t)[0].combine][0], t.dtype)
+            self.known[t] = np.full(shape, _start(self.statements(t)[0].combine, t.dtype), t.dtype)
         self.steps(members, 0, {})
 
     def steps(self, members: Sequence[Compute], depth: int, fixed: Point) -> None:
@@ -266,7 +276,7 @@ class Terms(Pointwise):
             own = self.statements(t)
             shape = tuple(int(self.value(n)({})) for n in t.shape)
             adds = all(s.combine in ("sum", "assign") for s in own)
-            first = TOTALS.get(own[0].combine, (0,))[0]
+            first = _start(own[0].combine, t.dtype)
             self.known[t] = (
                 np.full(shape, not adds, bool) if _is_float(own[0]) else np.full(shape, first, t.dtype)
             )
