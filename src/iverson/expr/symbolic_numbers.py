@@ -261,7 +261,7 @@ def pinned(x: Argument) -> Any:
 def near(x: Number, y: Number) -> bool:
     """True if a number is at most `SPREAD` times another one, and not less than this part of it.
 
-    >>> near(100, 347), near(50, 347), near(0, 0), near(0, 1)
+    >>> near(100, 347), near(40, 347), near(0, 0), near(0, 1)
     (True, False, True, False)
     """
     return x == y or (x <= SPREAD * y and y <= SPREAD * x)  # of negative numbers these do not both hold
