@@ -39,7 +39,7 @@ test-all: $(VENV)/.stamp-peers  ## run every test at full size, peers included
 
 test-peers: $(VENV)/.stamp-peers  ## run the tests that need other libraries
 	$(PYTEST) -m peers
-	$(PYTEST) --doctest-modules src/iverson/interop/dask src/iverson/interop/einops.py src/iverson/interop/binsparse.py
+	$(PYTEST) --doctest-modules $(foreach name,torch jax dask einops binsparse,$(wildcard src/iverson/interop/$(name)*))
 
 test-minimum:  ## run the tests with the oldest versions of what Iverson needs
 	$(MAKE) test VENV=.venv-minimum PINS=requirements/minimum.txt
