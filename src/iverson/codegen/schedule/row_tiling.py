@@ -47,8 +47,6 @@ from iverson.expr.symbolic_numbers import is_symbolic, pinned, typical
 
 #: Rows of a block, if so many blocks are left for threads.
 ROWS, BLOCKS = 8, 16
-#: Rows of a block whose parts have blocks of their own, where threads have no part in it.
-POWERS = (16, 32, 64, 128, 256, 512, 1024)
 #: Bytes at most that each row reads anew: they are to stay in a cache from one row to the next.
 COMMON = 2**17
 #: Bytes of stack for the rows of a block that only its parts touch.
@@ -301,11 +299,7 @@ class _Rows:
         if len(self.phases) == 1:
             return self.parts[0].phase.step
         if all(p.block is not None and p.tile == 1 for p in self.parts):
-            size = min(p.phase.step for p in self.parts)
-            if self.is_long:
-                return size
-            # Threads have no part in it, and sizes that are near each other share one form of code.
-            return next((n for n in POWERS if n >= size), size)
+            return min(p.phase.step for p in self.parts)
         size = lcm(*(pinned(p.tile) for p in self.parts))
         while 2 * size <= ROWS and (self.blocks_of(2 * size) >= BLOCKS or not self.is_long):
             size *= 2
