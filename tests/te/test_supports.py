@@ -8,6 +8,7 @@ inputs no term cancels another, so that a term is 0 only where it is a structura
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -238,6 +239,34 @@ STRUCTURES: dict[str, Callable[[Any, Any, int], Any]] = {
     "beside": lambda i, j, n: abs(i - j) == 1,
     "around": lambda i, j, n: abs(i - 1) + abs(j - 2) <= 2,
 }
+
+
+#: Those of several convex pieces.
+UNIONS = ("first or diagonal", "off the diagonal", "apart", "beside", "around")
+
+
+def _held_to_nonzero_terms(first: str, last: str, n: int) -> None:
+    """Hold a sum of a stage and of a product with it, each with a structure, to NumPy and to its terms."""
+    A, k = te.placeholder((n, n), name="A"), te.reduce_axis(n, "k")
+    inner, outer = STRUCTURES[first], STRUCTURES[last]
+    T = te.compute((n, n), lambda i, j: te.select(inner(i, j, n), A[i, j], 0.0), "T")
+    made = te.compute(
+        (n, n), lambda i, j: te.select(outer(i, j, n), te.sum(A[i, k] * T[k, j], k), 0.0) + T[i, j], "S"
+    )
+    feed, (i, j) = _feed([made]), np.ogrid[:n, :n]
+    t = np.where(inner(i, j, n), feed["A"], 0)
+    expected = np.where(outer(i, j, n), feed["A"] @ t, 0) + t
+    np.testing.assert_allclose(values([made], feed, compiled=False)[0], expected, rtol=1e-12)
+    assert visited([made]) == nonzero_terms([made], feed), (last, n)
+
+
+@pytest.mark.parametrize("first", STRUCTURES)
+def test_points_of_a_sum_of_stages_of_each_two_structures(first: str) -> None:
+    """The support of a sum is a union of unions, of few pieces, which it is seen to have."""
+    for n, last in product((2, 3, 4, 5, 6), STRUCTURES) if EXHAUSTIVE else product((3,), UNIONS):
+        _held_to_nonzero_terms(first, last, n)
+
+
 WAYS = (
     "select", "select", "select", "product", "product", "scaled", "sum", "times", "transposed", "shifted",
     "scattered", "function", "rows", "two in one",

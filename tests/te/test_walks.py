@@ -433,7 +433,7 @@ WALKS: dict[str, tuple[Compute, list[str]]] = {
         _made((3, 5), lambda i, j: (i,), (3,), body=_where(lambda i, j: (j == 1) | (j == 4))),
         [
             OWN + ": 3 of i 0:3, j 0:5 where 1, sum, loops",
-            OWN + ": 3 of i 0:3, j 0:5 where 2, sum, loops",
+            OWN + ": 3 of i 0:3, j 0:5 where 1, sum, loops",
         ],
     ),
     "half of all": (

@@ -14,7 +14,7 @@ from typing import TypeGuard
 from iverson.expr.build import apply, index
 from iverson.expr.function_facts import NEGATED
 from iverson.expr.nodes import Apply, Expr, Select, postorder
-from iverson.te.ir.expressions import substitute
+from iverson.te.ir.expressions import substitute, variables
 from iverson.te.ir.index_arithmetic import (
     Constraint,
     conjuncts,
@@ -103,11 +103,17 @@ def _first_that_holds(parts: list[Expr]) -> list[Piece] | None:
         return None
     result: list[Piece] = []
     for k, part in enumerate(parts):
-        pieces = disjoint([*(negation(p) for p in parts[:k]), part])
+        earlier = [p for p in parts[:k] if not _is_nowhere([p, part])]
+        pieces = disjoint([*map(negation, earlier), part])
         if pieces is None or len(result) + len(pieces) > MAX_PIECES:
             return None
-        result += pieces
+        result += [piece for piece in pieces if not (len(pieces) > 1 and _is_nowhere(piece))]
     return result
+
+
+def _is_nowhere(conditions: Sequence[Expr]) -> bool:
+    """True if no point satisfies all conditions, as far as isl is asked."""
+    return is_empty(tuple(v for v in variables(conditions) if v.kind != "size"), conditions) is True
 
 
 def _possible(piece: Piece) -> bool:

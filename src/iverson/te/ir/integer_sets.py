@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache, reduce
+from itertools import product
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -241,26 +242,33 @@ def alternatives(condition: Expr) -> list[list[Constraint]] | None:
 
 
 def projection(
-    axes: Sequence[Var], bound: Sequence[Var], constraints: Sequence[Constraint], box: Sequence[Constraint]
+    axes: Sequence[Var],
+    bound: Sequence[Var],
+    cases: Sequence[Sequence[Constraint]],
+    box: Sequence[Constraint],
 ) -> Expr | None:
-    """The condition on ``axes`` under which some values of ``bound`` satisfy constraints, if isl is asked.
+    """The condition on ``axes`` under which some values of ``bound`` satisfy a case, if isl is asked.
 
     before -> after: ``0 <= k < 9, i = k + 1 -> 1 <= i <= 9`` for the axes i and the bound k.
+    ``i < 3 | i == 3 -> i < 4``
 
-    constraints : with those of the ranges of ``bound``; sizes in them are parameters. box : constraints that
-        hold wherever the condition is asked for.
+    cases : constraints that hold together, with those of the ranges of ``bound``; sizes in them are
+        parameters. box : constraints that hold wherever the condition is asked for.
     """
-    atoms = [atom for c in (*constraints, *box) for atom, _ in c.form.terms]
+    atoms = [atom for c in (*box, *(c for case in cases for c in case)) for atom, _ in c.form.terms]
     sizes = [v for v in variables(atoms) if v.kind == "size"]
-    if not _is_simple(len(axes) + len(bound) + len(sizes), [*constraints, *box]):
+    dimensions = len(axes) + len(bound) + len(sizes)
+    if not all(_is_simple(dimensions, [*case, *box]) for case in cases):
         return None
     names = {v: f"x{k}" for k, v in enumerate((*axes, *sizes))}
     inner_names = {v: f"e{k}" for k, v in enumerate(bound)}
     box_texts = [f"{names[v]} > 0" for v in sizes] + _texts(box, names)
+    all_names = names | inner_names
+    inside = (" and ".join([*box_texts, *_texts(case, all_names)]) or "true" for case in cases)
     text = _projected(
         tuple(names.values()),
         tuple(inner_names.values()),
-        " and ".join([*box_texts, *_texts(constraints, names | inner_names)]) or "true",
+        " or ".join(f"({case})" for case in inside),
         " and ".join(box_texts) or "true",
     )
     if text is None:
@@ -288,17 +296,14 @@ def _projected(
     with _lock:
         parameters = f"[{', '.join(names)}] -> {{ : "
         exists = f"exists {', '.join(inner_names)} : " if inner_names else ""
-        points = isl.Set(f"{parameters}{exists}{inside} }}", context=_context()).compute_divs().coalesce()
+        points = isl.Set(f"{parameters}{exists}({inside}) }}", context=_context()).compute_divs().coalesce()
         box = isl.Set(f"{parameters}{box_text} }}", context=_context())
         if box.is_subset(points):
             return True
         if points.is_empty():
             return False
         tree = isl.AstBuild.from_context(box).expr_from_set(points.gist(box))
-        try:
-            translation = isl.Set(f"{parameters}{_text_of(tree)} }}", context=_context())
-        except KeyError:  # a choice, which isl does not read
-            return None
+        translation = isl.Set(f"{parameters}{_text_of(tree)} }}", context=_context())
         if not translation.intersect(box).is_equal(points):
             return None
         return _expr_of(tree, dict(zip(names, _parameters(len(names)), strict=True)))
@@ -338,11 +343,7 @@ def _loops_of_text(text: str, starts: tuple[Extent, ...]) -> tuple[tuple[Var, ..
         context = isl.Set("{ : }", context=_context())
         build = isl.AstBuild.from_context(context).set_iterators(_iterators(len(axes)))
         tree = build.node_from_schedule_map(isl.UnionMap.from_map(schedule))
-        try:
-            exact = _points_of(tree, len(axes)).is_equal(domain)
-        except KeyError:  # a choice, which isl does not read
-            exact = False
-        if not exact:
+        if not _points_of(tree, len(axes)).is_equal(domain):
             return axes, None
         return axes, tuple(_walk_of(tree, axes, {}))
 
@@ -379,15 +380,16 @@ def _visits(node: AstNode) -> list[tuple[list[str], list[str]]]:
         return visits
     if kind != isl.ast_node_type.for_:
         call = node.user_get_expr()
-        return [([], [f"p{k - 1} = {_text_of(call.get_op_arg(k))}" for k in range(1, call.get_op_n_arg())])]
-    name, first = node.for_get_iterator().get_id().get_name(), _text_of(node.for_get_init())
-    conditions = [f"{name} = {first}"]
+        values = [call.get_op_arg(k) for k in range(1, call.get_op_n_arg())]
+        return [([], [_text_of(v, f"p{k} = {{}}") for k, v in enumerate(values)])]
+    name, first = node.for_get_iterator().get_id().get_name(), node.for_get_init()
+    conditions = [_text_of(first, f"{name} = {{}}")]
     if not node.for_is_degenerate():
         step = node.for_get_inc().get_val().to_python()
         conditions = [
-            f"{name} >= {first}",
+            _text_of(first, f"{name} >= {{}}"),
             _text_of(node.for_get_cond()),
-            f"({name} - {first}) mod {step} = 0",
+            _text_of(first, f"({name} - ({{}})) mod {step} = 0"),
         ]
     return [([name, *n], [*conditions, *c]) for n, c in _visits(node.for_get_body())]
 
@@ -402,20 +404,34 @@ _TEXTS = {
 }  # fmt: skip
 
 
-def _text_of(e: AstExpr) -> str:
-    """Text of isl's expression ``e`` that isl can read; KeyError for an operation without such text."""
+def _text_of(e: AstExpr, form: str = "{}") -> str:
+    """Text of isl's expression ``e`` in the place of "{}" in ``form``, a condition that isl can read."""
+    return " or ".join(" and ".join([*map("({})".format, c), f"({form.format(t)})"]) for c, t in _cases_of(e))
+
+
+def _cases_of(e: AstExpr) -> list[tuple[tuple[str, ...], str]]:
+    """Text of isl's expression ``e`` in each case of its choices, after the conditions of the case.
+
+    isl writes ``c0 <= 1 ? 0 : 1``, which it cannot read.
+    """
     isl = _isl()
     kind = e.get_type()
     if kind == isl.ast_expr_type.int:
-        return str(e.get_val().to_python())
+        return [((), str(e.get_val().to_python()))]
     if kind == isl.ast_expr_type.id:
-        return e.get_id().get_name()
-    args = [_text_of(e.get_op_arg(k)) for k in range(e.get_op_n_arg())]
+        return [((), e.get_id().get_name())]
+    args = [e.get_op_arg(k) for k in range(e.get_op_n_arg())]
     op_type: Any = e.get_op_type()
     name = op_type.name
-    if name == "minus":
-        return f"(-{args[0]})"
-    return reduce(_TEXTS[name].format, args)
+    if name in ("select", "cond"):
+        condition = _text_of(args[0])
+        sides = ((condition, args[1]), (f"not ({condition})", args[2]))
+        return [((side, *c), text) for side, arg in sides for c, text in _cases_of(arg)]
+    form = reduce(_TEXTS[name].format, ["{}"] * len(args)) if name != "minus" else "(-{})"
+    return [
+        (tuple(c for conditions, _ in cases for c in conditions), form.format(*(text for _, text in cases)))
+        for cases in product(*map(_cases_of, args))
+    ]
 
 
 def _iterators(count: int) -> Any:

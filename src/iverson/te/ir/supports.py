@@ -219,8 +219,26 @@ def _on_indices(condition: Expr) -> Expr:
     if constraints is not None:
         truths = [holds(c) for c in constraints]
         return NOWHERE if False in truths else EVERYWHERE if all(truths) else condition
+    if _is_of_few_pieces(condition):
+        return condition
+    condition = _coalesced(condition)
+    return condition if _is_of_few_pieces(condition) else EVERYWHERE
+
+
+def _is_of_few_pieces(condition: Expr) -> bool:
     pieces = disjoint([condition])
-    return EVERYWHERE if pieces is None or len(pieces) > MOST_PIECES else condition
+    return pieces is not None and len(pieces) <= MOST_PIECES
+
+
+def _coalesced(condition: Expr) -> Expr:
+    """The condition as one on a union of few sets, if isl is asked: ``i < 3 | i == 3 -> i < 4``."""
+    cases = alternatives(condition)
+    if cases is None:
+        return condition
+    axes = tuple(v for v in variables([condition]) if v.kind != "size")
+    box = [c for v in axes for c in _range(v.lo, v.hi, v)]
+    result = projection(axes, (), cases, box)
+    return condition if result is None else result
 
 
 def _both(a: Expr, b: Expr) -> Expr:
@@ -324,7 +342,7 @@ def _image(
     if tied:
         names = [v for v in bound if v in tied]
         tied_constraints = [*open_, *(c for v in names for c in _range(v.lo, v.hi, v))]
-        condition = projection(axes, names, tied_constraints, box)
+        condition = projection(axes, names, [tied_constraints], box)
     if condition is None:  # a superset where isl is not asked
         plain = [condition_of(c) for c in open_ if not tied & set(variables([t for t, _ in c.form.terms]))]
         return NOWHERE if len(plain) > 1 and is_empty(axes, plain) else reduce(_both, plain, EVERYWHERE)
