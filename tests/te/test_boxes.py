@@ -229,6 +229,20 @@ def test_sums_over_a_part_of_a_row_run_along_the_row(first, last):
         assert 2 not in {motion(r, name) for name in lanes for r in reads}
 
 
+def test_sums_of_gathered_entries_run_in_lanes_of_their_outputs():
+    """An accumulator is no reduction of its own, which would keep lanes from entries that data choose."""
+    x, at = te.placeholder((9, 5, 4), name="X"), te.placeholder((3, 40), "int64", "at")
+    c, k = te.reduce_axis((0, 5), "c"), te.reduce_axis((0, 4), "k")
+    within = lambda i: te.bracket((8 * c <= i) & (i < 8 * c + 8))
+    entry = lambda b, i: te.sum(within(i) * x[te.clamp(at[b, i], 0, 8), c, k], (c, k))
+    made = lowered([te.compute((3, 40), entry, "sums")], [x, at])
+    found = nodes.statements(phases_of(made))
+    assert [s.label for s in found if isinstance(s, nodes.Loop) and s.mark == "vector"] == ["i"]
+    a, b = rng.standard_normal(x.shape).astype(x.dtype), rng.integers(0, 9, (3, 40))
+    (sums,) = made(a, b)
+    np.testing.assert_allclose(sums, a[b, np.arange(40) // 8].sum(-1), rtol=1e-6)
+
+
 def test_guards_that_follow_from_others_are_dropped():
     """What is left is a mask in every lane of every point."""
     x = te.placeholder((64, 130), name="X")

@@ -448,7 +448,7 @@ class _Walk:
             return self._point(walk, inside)
         assert isinstance(walk, Loop)
         inner = self._all(walk.body, replace(around, loops=(*around.loops, walk)), inside)
-        mark, factor = self._mark(walk.var, inner, around, inside)
+        mark, factor = self._mark(walk, inner, around, inside)
         if mark == "vector" and is_short(walk, around):
             mark, factor = "", 1
         lever = self.task.levers.get(walk.var)
@@ -544,8 +544,9 @@ class _Walk:
         """True if different values of a loop's variable write different entries."""
         return self.strategy == "injective" or any(w is Var(var) for w in self.task.write)
 
-    def _mark(self, var: str, inner: tuple[Stmt, ...], around: Scope, inside: bool) -> tuple[str, int]:
-        """Mark and factor for the loop over ``var``, whose body is ``inner``."""
+    def _mark(self, walk: Loop, inner: tuple[Stmt, ...], around: Scope, inside: bool) -> tuple[str, int]:
+        """Mark and factor for a loop of the walk, whose body becomes ``inner``."""
+        var = walk.var
         stores = [s for s in statements(inner) if isinstance(s, Store)]
         innermost = not any(isinstance(s, Loop) and s.mark == "vector" for s in statements(inner))
         if not around.loops and not inside and stores and self._parallel(var):
@@ -554,7 +555,7 @@ class _Walk:
             contiguous = not any(isinstance(s, Loop) for s in inner) and self._reads_along(var)
             return ("vector", 2) if contiguous and self.task.position is None else ("", 1)
         along = innermost and stores and all(motion(s, var) == 1 for s in stores)
-        if along and any(isinstance(s, Declare) for s in statements(inner)):
+        if along and any(isinstance(s, Declare) for s in statements(walk.body)):  # a reduction of its own
             along = _folds(inner) or _moves_along(inner, var)
         return ("vector", 2) if along else ("", 1)
 
