@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
+
+from iverson.graph.control import bodies
 
 WIDTH, LENGTH = 3, 5
 
@@ -75,6 +80,14 @@ def loops() -> st.SearchStrategy[Loop]:
         st.one_of(st.none(), st.integers(0, LENGTH - 1)),
         st.sampled_from([False, True, 2]),
     )
+
+
+@contextmanager
+def compiled_after(equations: int) -> Iterator[None]:
+    """Context in which loops in eager code are compiled once their steps have run so many equations."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bodies, "PATIENCE", equations)
+        yield
 
 
 def arguments() -> list[np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ import iverson as iv
 from iverson.codegen.programs import Branch, Nest, Product, Repeat
 from iverson.codegen.programs import interpret as programs
 from iverson.codegen.programs.nodes import walk
+from iverson.graph.lowering import disk_cache
 from iverson.graph.lowering.graph_lowering import Native, lower
 from iverson.graph.passes import simplified
 from tests.conformance.product import examples
-from tests.graph.loops import Library, Loop, arguments, loops
+from tests.graph.loops import Library, Loop, arguments, compiled_after, loops
 from tests.graph.programs import close
+from tests.tools.entered import python_calls
 
 OURS = Library(iv, iv.scan, iv.cond)
 RNG = np.random.default_rng(1)
@@ -224,10 +227,60 @@ def test_random_loops_agree(loop: Loop) -> None:
         )(*args)
         return (value, *gradients)
 
+    def in_compiled_loops(*args: Any) -> Any:
+        with compiled_after(0):
+            return f(*map(iv.asarray, args))
+
     expected = f(*map(iv.asarray, args))
-    for g in (iv.jit(f, interpret=True), iv.jit(f)):
+    for g in (iv.jit(f, interpret=True), iv.jit(f), in_compiled_loops):
         for a, b in zip(g(*args), expected, strict=True):
             close(a, b)
+
+
+def _sums(h: Any, xs: Any) -> Any:
+    c, ys = iv.scan(lambda c, x: (d := iv.tanh(c * 0.5 + x), d * x), h, xs)
+    return iv.sum(c) + iv.sum(ys)
+
+
+def _until(h: Any, x: Any) -> Any:
+    return iv.while_loop(lambda c: c[0] < 40, lambda c: (c[0] + 1, iv.sin(c[1] + x)), (0, h))[1].sum()
+
+
+@pytest.mark.parametrize("name", ["scan", "while_loop"])
+def test_a_loop_of_many_steps_in_eager_code_is_compiled_once_it_has_paid_for_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_cache, "read", lambda key: None)
+
+    def derivative(h: Any, xs: Any) -> Any:
+        return iv.value_and_grad(_sums)(h, xs) if name == "scan" else iv.jvp(_until, (h, xs[0]), (xs[1], h))
+
+    inputs = [(iv.asarray(RNG.normal(size=5)), iv.asarray(RNG.normal(size=(n, 5)))) for n in range(20, 40)]
+    expected = [derivative(*x) for x in inputs]
+    before = len(iv.explain.compilations())
+    with compiled_after(500):
+        found = [derivative(*x) for x in inputs]
+        few, many = (python_calls(lambda x=x: derivative(*x)) for x in (inputs[0], inputs[-1]))
+    # A second number of steps is of any number; the loop and its derivative have different steps.
+    new = iv.explain.compilations()[before:]
+    assert {(c.name, c.reason) for c in new} == {(name, "a loop of many steps")}
+    assert len(new) <= 4
+    assert many - few < 5 * 19  # an op for each further step enters more
+    for got, want in zip(found, expected, strict=True):
+        for a, b in zip(got, want, strict=True):
+            close(a, b)
+
+
+@pytest.mark.parametrize("how", ["oracle", "disabled", "checked", "patient"])
+def test_where_loops_run_op_by_op(how: str) -> None:
+    """In the interpreter as an oracle, without jit, under checks, and while they are short."""
+    inputs = iv.asarray(RNG.normal(size=5)), iv.asarray(RNG.normal(size=(30, 5)))
+    around = {"disabled": iv.disable_jit, "checked": iv.debug.nans}.get(how, nullcontext)
+    f = iv.jit(iv.grad(_sums), interpret=True) if how == "oracle" else iv.grad(_sums)
+    before = len(iv.explain.compilations())
+    with compiled_after(10_000 if how == "patient" else 0), around():
+        f(*inputs)
+    assert len(iv.explain.compilations()) == before
 
 
 @pytest.mark.peers

@@ -554,6 +554,9 @@ def scan(
     Differentiable in both modes, to any order, also in tensors that f closes over. The derivative is a loop
     too, over the steps that something is asked of: of a loss on ``ys[3]``, four.
 
+    In eager code its steps run op by op, until they have run as long as compiling takes; then the loop is
+    compiled, which may change the last bits of results. `disable_jit` forbids it.
+
     Raises ShapeError for lengths that do not fit, and ArgumentError, ArgumentTypeError, ShapeError or
     DTypeError for a carry that changes.
 
@@ -722,7 +725,7 @@ def while_loop(
     Differentiable in forward mode (`jvp`), to any order, and with ``max_steps`` in reverse mode too: it keeps
     room for so many steps, of which those after the end do nothing. Without a bound reverse mode raises
     GradientError: how many steps to keep something of is not known before. In `vmap` it runs until the loops
-    of all examples have ended.
+    of all examples have ended. In eager code it is compiled after many steps, as `scan` is.
 
     Raises ArgumentError, ArgumentTypeError, ShapeError or DTypeError for a carry that changes, or for a
     condition that is not one boolean.

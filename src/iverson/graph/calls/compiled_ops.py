@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, ClassVar
@@ -73,6 +74,8 @@ from iverson.layouts.pattern_symbols import (
 LEAST = 1 << 12
 #: Number of patterns (or capacities) for which graphs made for each are cached.
 _PATTERNS = 8
+#: False where loops run op by op, however many steps they have: in the interpreter, as an oracle.
+compiles_loops: ContextVar[bool] = ContextVar("iverson_compiles_loops", default=True)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -166,11 +169,11 @@ class Compiled:
         handles : the handles of ``values``, needed only if inputs are donated.
         """
         if not self.native or (work.active.count and checks.in_force()):
-            with recording(False):
-                arguments = [x if isinstance(x, Undefined) else make_handle(x) for x in values]
-                graph = self._actual(values)
-                graph = graph.once("each once", lambda: dead_code(common(graph)))
-                return [value_of(x, x) for x in interpret(graph, arguments)]
+            token = compiles_loops.set(False)
+            try:
+                return self.op_by_op(values)
+            finally:
+                compiles_loops.reset(token)
         if not self._on_symbols:
             return self._executable().run(self._owned(values, handles))
         binding = binding_of(self.graph, values)
@@ -182,6 +185,14 @@ class Compiled:
         except PatternRead:
             return self.at(values).run(values, handles)
         return program.run(self._owned(values, handles), binding)
+
+    def op_by_op(self, values: Sequence[LayoutValue | Undefined]) -> Sequence[Any]:
+        """Outputs of the graph for ``values`` of its inputs, as values, by the interpreter."""
+        with recording(False):
+            arguments = [x if isinstance(x, Undefined) else make_handle(x) for x in values]
+            graph = self._actual(values)
+            graph = graph.once("each once", lambda: dead_code(common(graph)))
+            return [value_of(x, x) for x in interpret(graph, arguments)]
 
     @cached_property
     def _on_symbols(self) -> bool:

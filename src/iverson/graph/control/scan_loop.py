@@ -24,7 +24,7 @@ from iverson.core.dispatch import Handle, make_handle, value_of
 from iverson.core.entries import NOTHING, Box, Entries
 from iverson.core.protocols import LayoutValue, Shaped
 from iverson.core.table import TABLE, F
-from iverson.graph.control.bodies import compiled, flags, hoisted, let_be_native, run
+from iverson.graph.control.bodies import compiled, flags, hoisted, let_be_native, run, run_as_program
 from iverson.graph.control.cond_checkpoint import ControlOp, batch_rule, checkpointed, define, narrowed_inputs
 from iverson.graph.control.scan_derivative import Scan
 from iverson.graph.control.step_runs import cut, joined, slices
@@ -139,6 +139,11 @@ def _loop(
     *values: LayoutValue, body: Graph, consts: int, carry: int, length: int, reverse: bool
 ) -> tuple[Any, ...]:
     """Kernel of `scan`: runs the body step by step; returns the last carry and the stacked results."""
+    call: dict[str, Any] = {"consts": consts, "carry": carry, "reverse": reverse}
+    key = length, *call.values()
+    out = run_as_program("scan", [body], values, length, key, lambda: _steps(body, length, call))
+    if out is not None:
+        return tuple(out)
     fixed, state = values[:consts], list(values[consts : consts + carry])
     xs = values[consts + carry :]
     stacks = [_Stack(x, length) for x in body.outputs[carry:]]

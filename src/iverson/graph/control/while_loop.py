@@ -20,7 +20,7 @@ from iverson.core.dispatch import Handle
 from iverson.core.entries import Entries
 from iverson.core.errors import MissingRuleError
 from iverson.core.protocols import LayoutValue
-from iverson.graph.control.bodies import Derivatives, flags, reached, run, zero
+from iverson.graph.control.bodies import Derivatives, flags, reached, run, run_as_program, zero
 from iverson.graph.control.cond_checkpoint import ControlOp, avals_of, batch_rule, define, narrowed_inputs
 from iverson.graph.derivatives.differentiation import captured
 from iverson.graph.ir.dead_code import dead_code, without_effects
@@ -45,9 +45,19 @@ def repeated(args: Sequence[Argument], *, condition: Graph, body: Graph, consts:
 
 def _loop(*values: LayoutValue, condition: Graph, body: Graph, consts: int) -> tuple[Any, ...]:
     fixed, state = values[:consts], values[consts:]
-    while to_strided(run(condition, [*fixed, *state])[0]).item():
+    graphs, make = [body, condition], lambda: _graph(condition, body, consts)
+    while (out := run_as_program("while_loop", graphs, [*fixed, *state], 1, consts, make)) is None:
+        if not to_strided(run(condition, [*fixed, *state])[0]).item():
+            return tuple(state)
         state = tuple(run(body, [*fixed, *state]))
-    return tuple(state)
+    return tuple(out)
+
+
+def _graph(condition: Graph, body: Graph, consts: int) -> Graph:
+    """Graph of a loop, whose inputs are those of its body."""
+    with Trace("while_loop") as level:
+        inputs = [level.input(v.aval) for v in body.inputs]
+        return level.rewritten(repeated(inputs, condition=condition, body=body, consts=consts))
 
 
 def _narrow(equation: Equation, read: set[Value]) -> Equation:
