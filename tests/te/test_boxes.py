@@ -243,6 +243,33 @@ def test_sums_of_gathered_entries_run_in_lanes_of_their_outputs():
     np.testing.assert_allclose(sums, a[b, np.arange(40) // 8].sum(-1), rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("entry", "loops"),
+    [
+        (lambda i, a, b: a + b, 1),
+        (lambda i, a, b: b + te.select(i < 3, a, 0.0), 1),
+        (lambda i, a, b: te.select(i < 3, a, 0.0) + b, 2),
+        (lambda i, a, b: te.select(i < 3, a, b), 2),
+    ],
+    ids=["both", "one under a guard", "one under a guard, before", "one of both"],
+)
+def test_numbers_of_a_combined_element_are_made_by_one_loop(entry, loops):
+    """Where nothing keeps one of them from being read; `lowered` compares the results."""
+    greatest = te.reducer(
+        lambda a, b: (te.F.maximum(a[0], b[0]), te.select(a[0] >= b[0], a[1], b[1])), (-np.inf, 0.0)
+    )
+    x, k = te.placeholder((6, 40), "float64", "X"), te.reduce_axis(40, "k")
+    out = te.compute((6,), lambda i: entry(i, *greatest((x[i, k], x[i, k] * x[i, k] - 0.7), k)), "out")
+    found = nodes.statements(phases_of(lowered([out], [x])))
+    assert sum(isinstance(s, nodes.Loop) and s.label == "k" for s in found) == loops
+
+
+def test_identities_have_the_precision_of_their_numbers():
+    least = te.reducer(te.F.maximum, -1e30)
+    x, k = te.placeholder((6, 40), "float32", "X"), te.reduce_axis(40, "k")
+    lowered([te.compute((6,), lambda i: least(x[i, k], k), "out")], [x])
+
+
 def test_guards_that_follow_from_others_are_dropped():
     """What is left is a mask in every lane of every point."""
     x = te.placeholder((64, 130), name="X")

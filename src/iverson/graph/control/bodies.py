@@ -147,8 +147,8 @@ def run_as_program(
 ) -> Sequence[Any] | None:
     """The outputs of a loop in eager code that has ``steps`` more steps; None if these are to run op by op.
 
-    It is compiled as soon as its steps, of all calls, have cost about as much as this does: what is paid is at
-    most twice the least that could be (Karlin et al., 1988, on renting and buying).
+    It is compiled as soon as its steps, of all calls, have cost about as much as this does: what is paid is
+    at most twice the least that could be (Karlin et al., 1988, on renting and buying).
 
     graphs : those that a step runs. key : hashable; what the graph of the loop depends on besides these.
     make : returns the graph of the loop, with inputs for ``values``.

@@ -18,7 +18,7 @@ from iverson.te.elimination.extremum_positions import covers_all
 from iverson.te.elimination.point_counts import MAX_COUNTED, domain_size
 from iverson.te.ir.evaluation_guards import conjunction
 from iverson.te.ir.expressions import Extent, Var, substitute, tied_together, typical, variables
-from iverson.te.ir.index_arithmetic import depends_on_data, negation, same_extent
+from iverson.te.ir.index_arithmetic import depends_on_data, negation, of_one_range, same_extent
 from iverson.te.ir.integer_sets import is_empty
 from iverson.te.ir.nodes import Domain, Statement, recurrence_of, step_axes
 from iverson.te.rewrites.inlining import is_product
@@ -136,7 +136,7 @@ def _rejoined(statements: Sequence[Statement]) -> list[Statement]:
 def _joint(a: Statement, b: Statement) -> Statement | None:
     """Statement over the points of two pieces, which add the same value; None if they are no such pieces."""
     pair = a.domain.axes, b.domain.axes
-    if a.combine != "sum" or a.strategy != b.strategy or not all(map(_of_one_range, *pair)):
+    if a.combine != "sum" or a.strategy != b.strategy or not all(map(of_one_range, *pair)):
         return None
     if len(pair[0]) != len(pair[1]) or recurrence_of(a.tensor) is not None:
         return None
@@ -234,7 +234,7 @@ def _adds_once(s: Statement) -> bool:
 def _over_axes_of(earlier: Statement, s: Statement) -> Expr | None:
     """Body of ``s`` over the axes of ``earlier``; None if both do not visit the same points and entries."""
     earlier_axes, axes = earlier.domain.axes, s.domain.axes
-    alike = len(earlier_axes) == len(axes) and all(map(_of_one_range, earlier_axes, axes))
+    alike = len(earlier_axes) == len(axes) and all(map(of_one_range, earlier_axes, axes))
     if not alike or s.strategy != earlier.strategy:
         return None
     body, *write_and_where = substitute(
@@ -242,12 +242,6 @@ def _over_axes_of(earlier: Statement, s: Statement) -> Expr | None:
     )
     write, where = write_and_where[: len(s.write)], write_and_where[len(s.write) :]
     return body if same(write, earlier.write) and {*where} == {*earlier.domain.where} else None
-
-
-def _of_one_range(a: Var, b: Var) -> bool:
-    assert a.hi is not None
-    assert b.hi is not None
-    return same_extent(a.lo, b.lo) and same_extent(a.hi, b.hi)
 
 
 def _adds_to_each(s: Statement) -> bool:

@@ -20,7 +20,17 @@ from iverson.codegen.schedule.exact_walks import boxed, nest
 from iverson.core import dtypes
 from iverson.core.errors import ArgumentError
 from iverson.expr.function_facts import identity
-from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder, producers_first, subexpressions
+from iverson.expr.nodes import (
+    Apply,
+    Cast,
+    Const,
+    Expr,
+    Select,
+    postorder,
+    producers_first,
+    same,
+    subexpressions,
+)
 from iverson.expr.symbolic_numbers import integer
 from iverson.te.ir.evaluation_guards import Guards, guards_of
 from iverson.te.ir.expressions import (
@@ -35,9 +45,10 @@ from iverson.te.ir.expressions import (
     operands_here,
     reads_of,
     scoped,
+    substitute,
     variables,
 )
-from iverson.te.ir.index_arithmetic import normal_extent
+from iverson.te.ir.index_arithmetic import normal_extent, of_one_range
 from iverson.te.ir.nested_reductions import bounds_of, position_of
 from iverson.te.ir.nodes import For, If, Statement, Walk
 from iverson.te.ir.ragged_axes import Bounds, bounds_in, is_ragged
@@ -280,7 +291,7 @@ class Translation:
         self.lets: list[Let] = []
         self.reductions: list[Reduction] = []
         self.prefix = prefix
-        self._totals: dict[object, tuple[Expr, ...]] = {}
+        self._totals: dict[Scoped, tuple[Expr, ...]] = {}
         self._guards: Mapping[Expr, Guards] = {}
 
     def around(self, prefix: str = "") -> Translation:
@@ -365,13 +376,17 @@ class Translation:
         return Apply(e.name, below, e.dtype)
 
     def _reduction(self, e: Scoped) -> Expr:
-        """Name of the value of a reduction, whose loops are added to `reductions`."""
-        element = (e.reducer, *e.operands) if isinstance(e, Fold) else e
-        key = (e.axes, element)
+        """Name of the value of a reduction, whose loops are added to `reductions`.
+
+        All numbers of a combined element are made by the same loops.
+        """
         number = e.number if isinstance(e, Fold) else 0
-        if key not in self._totals:
-            self._totals[key] = self._loops(e)
-        return self._totals[key][number]
+        guards = set(self._guards.get(e, ()))
+        for other, totals in self._totals.items():
+            if totals and guards.issuperset(self._guards.get(other, ())) and _is_made_with(e, other):
+                return totals[number]
+        totals = self._totals[e] = self._loops(e)
+        return totals[number]
 
     def _loops(self, e: Scoped) -> tuple[Expr, ...]:
         prefix = f"{self.prefix}r{len(self._totals)}"
@@ -402,6 +417,14 @@ class Translation:
         )
         self.reductions.append(Reduction(block, needs, settled))
         return tuple(nodes.Local(x.name, x.value.dtype) for x in results)
+
+
+def _is_made_with(a: Scoped, b: Scoped) -> bool:
+    """True if two reductions differ in the names of axes and the number of the combined element alone."""
+    kinds = [e.reducer if isinstance(e, Fold) else e.combine for e in (a, b)]
+    if kinds[0] != kinds[1] or len(a.axes) != len(b.axes) or not all(map(of_one_range, a.axes, b.axes)):
+        return False
+    return same(substitute(a.operands, dict(zip(a.axes, b.axes, strict=True))), b.operands)
 
 
 def _totals_of(e: Scoped, t: Translation, prefix: str) -> tuple[tuple[Declare, ...], tuple[Stmt, ...]]:

@@ -85,6 +85,13 @@ def same_extent(a: Extent, b: Extent) -> bool:
     return a is b if isinstance(a, Expr) or isinstance(b, Expr) else a == b
 
 
+def of_one_range(a: Var, b: Var) -> bool:
+    """True if two axes are known to have the same values."""
+    assert a.hi is not None
+    assert b.hi is not None
+    return same_extent(a.lo, b.lo) and same_extent(a.hi, b.hi)
+
+
 def is_range(v: Var, n: Extent) -> bool:
     """True if the values of an axis are 0 to n - 1."""
     return v.hi is not None and same_extent(v.lo, 0) and same_extent(v.hi, n)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from math import isnan
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from iverson.core.errors import ArgumentError, ArgumentTypeError, DTypeError, described
 from iverson.core.inputs.arguments import as_function
 from iverson.core.protocols import DType
@@ -179,7 +181,7 @@ def _traced(reduction: AssociativeReduction, kinds: tuple[DType, ...], site: str
     rule = Reducer(first, second, typed, identities, reduction.name)
     for k, (e, n) in enumerate(zip(rule.combined(identities, identities), identities, strict=True)):
         assert isinstance(n, Const)
-        if isinstance(e, Const) and e.value != n.value and not isnan(abs(n.value)):
+        if isinstance(e, Const) and _rounded(e) != _rounded(n) and not isnan(abs(n.value)):
             raise ArgumentError(
                 site,
                 "identity",
@@ -188,6 +190,11 @@ def _traced(reduction: AssociativeReduction, kinds: tuple[DType, ...], site: str
                 remedy="guard what is not defined there: te.select(n > 0, s / n, 0.0)",
             )
     return rule
+
+
+def _rounded(constant: Const) -> Any:
+    """The number of its dtype next to a constant, whose value has the precision of the text."""
+    return np.asarray(constant.value).astype(constant.dtype).item()
 
 
 def _check_closed(e: Expr, parameters: set[Placeholder], site: str) -> None:
