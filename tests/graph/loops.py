@@ -86,7 +86,7 @@ def loops() -> st.SearchStrategy[Loop]:
 def compiled_after(equations: int) -> Iterator[None]:
     """Context in which loops in eager code are compiled once their steps have run so many equations."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bodies, "PATIENCE", equations)
+        patch.setattr(bodies, "PATIENCE", (equations, 0))
         yield
 
 
