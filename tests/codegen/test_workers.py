@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
@@ -31,6 +32,7 @@ from iverson.codegen.runtime import blas_threads
 from tests.codegen.nests import F64, c
 from tests.codegen.random_programs import arguments, programs
 from tests.codegen.test_programs import assert_alike, compiled, interpreted
+from tests.tools.caches import clear_functions
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +72,16 @@ def test_every_iteration_runs_once_in_calls_from_many_threads() -> None:
         t.join()
     for x in arrays:
         np.testing.assert_array_equal(x, 900.0)
+
+
+def test_code_of_the_workers_is_kept_by_the_team() -> None:
+    """Workers are in it, and programs call it, whatever else keeps or drops it."""
+    made, x = compile_program(counter()), np.zeros((37, 5))
+    made(x)
+    clear_functions()
+    gc.collect()
+    made(x)
+    np.testing.assert_array_equal(x, 6.0)
 
 
 def test_workers_that_sleep_are_woken() -> None:

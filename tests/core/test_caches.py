@@ -17,7 +17,7 @@ COVERED: dict[str, str] = {
         codegen.runtime.array_headers.flags_offset
         codegen.runtime.array_headers.items_offset codegen.runtime.object_linking._libc
         codegen.runtime.machine_peak.peak
-        codegen.programs.blas_calls.scipy_table codegen.execution.native_workers._library
+        codegen.programs.blas_calls.scipy_table
         codegen.runtime.library_functions.address codegen.runtime.library_functions.scipy_module
         codegen.runtime.target.host
         codegen.runtime.target.start

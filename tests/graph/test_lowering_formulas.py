@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import iverson as iv
+from iverson import te
+from iverson.codegen.launches import integer_arguments
 from iverson.codegen.programs.nodes import reshaped_strides
 from iverson.core.aval import Aval
 from iverson.core.table import TABLE
 from iverson.expr.symbolic_numbers import Recording
 from iverson.graph.ir.nodes import Equation, Value
+from iverson.graph.ir.print import text_and_objects
 from iverson.graph.lowering import graph_lowering, lowering_formulas
 from iverson.graph.lowering.lowering_formulas import with_numbers
 from iverson.graph.native.strided_views import AFFINE, IN_ORDER, view
@@ -28,10 +33,14 @@ def _as_lists(facts: Any) -> Any:
 
 
 class _Counts:
-    """Graphs that were lowered, and those whose facts formulas gave."""
+    """Graphs that were lowered, and of these the ones with symbolic numbers; graphs whose facts formulas
+    gave, and those whose facts were written to disk."""
 
     def __init__(self) -> None:
-        self.lowered = self.by_formulas = 0
+        self.lowered = self.symbolic = self.by_formulas = self.written = 0
+
+    def all(self) -> tuple[int, ...]:
+        return self.lowered, self.symbolic, self.by_formulas, self.written
 
 
 @pytest.fixture
@@ -39,6 +48,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> _Counts:
     """Counts of a test."""
     found = _Counts()
     known, steps_of = lowering_formulas._Family.known, graph_lowering._steps
+    symbolic_of, write_to = lowering_formulas._lowered, graph_lowering.disk_cache.write
 
     def facts(*args: Any) -> Any:
         result = known(*args)
@@ -49,6 +59,16 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> _Counts:
         found.lowered += 1
         return steps_of(*args)
 
+    def symbolic(*args: Any) -> Any:
+        found.symbolic += 1
+        return symbolic_of(*args)
+
+    def write(*args: Any) -> None:
+        found.written += 1
+        write_to(*args)
+
+    monkeypatch.setattr(lowering_formulas, "_lowered", symbolic)
+    monkeypatch.setattr(graph_lowering.disk_cache, "write", write)
     monkeypatch.setattr(lowering_formulas._Family, "known", facts)
     monkeypatch.setattr(graph_lowering, "_steps", steps)
     monkeypatch.setattr(graph_lowering.disk_cache, "read", lambda key: None)
@@ -111,7 +131,7 @@ def test_a_new_size_is_not_lowered(counts: _Counts) -> None:
         np.testing.assert_allclose(value.numpy(), ((y - target) ** 2).mean() + 0.5 / n, rtol=1e-12)
         expected = x.T @ (2 * (y - target) / y.size * (1 - y * y))
         np.testing.assert_allclose(gradient.numpy(), expected, rtol=1e-9, atol=1e-13)
-    assert (counts.lowered, counts.by_formulas) == (2, 6)
+    assert counts.all() == (2, 1, 6, 2)
 
 
 def test_twenty_graphs_of_all_sizes(counts: _Counts) -> None:
@@ -131,7 +151,7 @@ def test_twenty_graphs_of_all_sizes(counts: _Counts) -> None:
         summed = np.zeros((n, 8))
         np.add.at(summed, to, (x @ w.numpy())[of])
         np.testing.assert_allclose(value.numpy(), (np.tanh(summed / n) ** 2).sum(), rtol=1e-10)
-    assert (counts.lowered, counts.by_formulas) == (2, 17)  # one size comes twice
+    assert counts.all() == (2, 1, 17, 2)  # one size comes twice
 
 
 def test_an_extent_that_is_another_one_is_a_family_of_its_own() -> None:
@@ -154,25 +174,101 @@ def test_an_extent_that_is_another_one_is_a_family_of_its_own() -> None:
         np.testing.assert_allclose(found.numpy(), x.sum() + y[:n].sum(), rtol=1e-13)
 
 
-def test_numbers_that_must_be_pythons_are_lowered_each_time() -> None:
-    """The transform's length decides its factors; results are right without formulas."""
-    function = iv.jit(lambda x: iv.sum(iv.real(iv.fft.fft(x)) ** 2))
-    for n in (30, 45, 60, 64, 70, 81, 30):
-        x = np.random.default_rng(n).standard_normal(n)
-        np.testing.assert_allclose(
-            function(iv.asarray(x)).numpy(), (np.fft.fft(x).real ** 2).sum(), rtol=1e-11
-        )
+def _scaled(by: float) -> Any:
+    @te.op(name="scaled_of_one_name")
+    def scaled(x: Any) -> Any:
+        return te.compute(x.shape, lambda i: by * x[i] / x.shape[0])
+
+    return scaled
 
 
-def test_numbers_of_a_graph_are_mapped_everywhere() -> None:
-    function = iv.jit(lambda x: iv.scan(lambda c, t: (c + iv.sum(t) * 0.25, iv.concat([t, t])), 0.0, x))
-    graph = function.graph(iv.zeros((5, 3)))
-    text = str(with_numbers(graph, lambda n: n * 100 if type(n) is int else n))
-    assert "600" in text
-    assert "float64[500, 300]" in text
-    assert "length=500" in text
-    assert "0.25" in text
-    assert str(with_numbers(graph, lambda n: n)) == str(graph)
+@te.op
+def _averaged(x: Any) -> Any:
+    """An op that asks for a number of Python."""
+    return te.compute(x.shape, lambda i: x[i] * (1 / int(x.shape[0])))
+
+
+_SCALED = _scaled(2.0), _scaled(3.0)
+_ROW = np.arange(3.0)
+
+
+def _terms(xp: Any, x: Any) -> Any:
+    """A function in which one number more is another one than before, at each extent beyond 20."""
+    result = x
+    for k in range(7):
+        result = result + (k + 2.5 if k < x.shape[0] - 20 else -k - 2.5)
+    return result
+
+
+#: By name: a function over a namespace, the extents of its vectors, call by call, and the counts afterwards.
+#: No call has the extents of an earlier one, so each is traced.
+COUNTED: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], tuple[int, ...]]] = {
+    "formulas take the numbers that have changed": (
+        lambda xp, x, y: xp.sum(xp.sin(x)) + xp.sum(xp.cos(y)),
+        [(30, 20), (31, 20), (32, 20), (32, 21), (33, 22), (34, 20)],
+        (3, 2, 3, 3),
+    ),
+    "what is closed over is no number": (
+        lambda xp, x: xp.sum(xp.reshape(x, (-1, 3)) * xp.asarray(_ROW)),
+        [(30,), (33,), (36,), (39,)],
+        (2, 1, 2, 2),
+    ),
+    "ops of users are told apart": (
+        lambda xp, x: _SCALED[x.shape[0] % 2](x) if xp is iv else (2.0, 3.0)[x.size % 2] * x / x.size,
+        [(30,), (32,), (31,), (33,), (34,), (35,)],
+        (4, 2, 2, 4),
+    ),
+    "a number must be Python's": (
+        lambda xp, x: _averaged(x) if xp is iv else x / x.size,
+        [(30,), (45,), (60,), (64,), (70,), (81,)],
+        (6 + lowering_formulas.ESCAPES, lowering_formulas.ESCAPES, 0, 6),
+    ),
+    "no code is general enough": (
+        _terms,
+        [(20 + k,) for k in range(8)],
+        (8 + 3, integer_arguments.MOST + 3, 0, 8),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::iverson.errors.CompilationWarning")
+@pytest.mark.parametrize("name", COUNTED)
+def test_what_is_lowered(counts: _Counts, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lowering_formulas, "MISSES", 3)
+    f, calls, expected = COUNTED[name]
+    compiled = iv.jit(lambda *xs: f(iv, *xs))
+    for extents in calls:
+        xs = [np.arange(float(n)) / n for n in extents]
+        np.testing.assert_allclose(compiled(*map(iv.asarray, xs)).numpy(), f(np, *xs), rtol=1e-11)
+    assert counts.all() == expected
+
+
+#: Functions of a (5, 4) array: numbers among extents, operands, and parameters of all kinds, also in bodies.
+NUMBERED: dict[str, Callable[[Any], Any]] = {
+    "operands": lambda x: x * 2 + x * 0.25 - x * -2,
+    "extents": lambda x: iv.reshape(iv.concat([x, x]), (2, 20)),
+    "slices": lambda x: x[4:1:-1, ::2] + x[::-2, 1:3],
+    "axes": lambda x: iv.sum(iv.flip(x, axis=1), axis=-1),
+    "bodies": lambda x: iv.scan(lambda c, t: (c + iv.sum(t) * 0.25, iv.concat([t, t])), 0.0, x),
+    "branches": lambda x: iv.cond(iv.sum(x) > 7, lambda x: x * 3, lambda x: x[:, ::-1] * 2.5, x),
+    "loops": lambda x: iv.while_loop(lambda x: iv.sum(x) < 9, lambda x: x * 2 + 5, x),
+}
+_NUMBER = re.compile(r"(?<![\w%@.])-?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+)(?![\w.])")
+
+
+@pytest.mark.parametrize("name", NUMBERED)
+def test_numbers_of_a_graph_are_mapped_everywhere(name: str) -> None:
+    """But 0, 1 and -1, and references to values."""
+    graph = iv.jit(NUMBERED[name]).graph(iv.zeros((5, 4)))
+    text = text_and_objects(graph)[0]
+
+    def mapped(found: re.Match[str]) -> str:
+        n = ast.literal_eval(found[0])
+        return found[0] if type(n) is int and abs(n) <= 1 else repr(n * 100)
+
+    assert text_and_objects(with_numbers(graph, lambda n: n * 100))[0] == _NUMBER.sub(mapped, text)
+    assert _NUMBER.sub(mapped, text) != text
+    assert text_and_objects(with_numbers(graph, lambda n: n))[0] == text
 
 
 # --- strides ----------------------------------------------------------------------------------------

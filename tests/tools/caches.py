@@ -9,6 +9,8 @@ of modules that functions write to, and classes whose methods look in an attribu
 from __future__ import annotations
 
 import ast
+import functools
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,14 @@ def caches() -> list[str]:
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         found.update(f"{module}.{name}" for name in caches_in(path.read_text()))
     return sorted(found)
+
+
+def clear_functions() -> None:
+    """Drop the results that `functools` keeps of functions of imported modules."""
+    gc.unfreeze()  # else the collector does not list them
+    for found in gc.get_objects():
+        if isinstance(found, functools._lru_cache_wrapper) and found.__module__.startswith("iverson"):
+            found.cache_clear()
 
 
 def caches_in(source: str) -> Iterator[str]:

@@ -429,6 +429,9 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "drop: out not in donation.names": "a shortcut: what is made in an input has no uses of its own",
         "1 -> 2 in sunk =": "any number below that of the step that was moved there before",
     },
+    "iverson.graph.lowering.lowering_formulas": {
+        "4 -> 5 in self.seen =": "how many are remembered",
+    },
     "iverson.codegen.nests.integer_bounds": {
         "drop: known_form(e)": "a shortcut: the form is found again",
         "drop: e.name in LINEAR": "a shortcut: other functions have no form",

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import functools
 import os
 import threading
 from typing import Any
@@ -247,7 +246,6 @@ def module(machine: Machine) -> str:
     return text
 
 
-@functools.cache
 def _library() -> object_code.Library:
     text = module(host())
     key = kernel_cache.digest(text, host())
@@ -274,6 +272,8 @@ class Team:
         self.started = False
         self.members: list[threading.Thread] = []
         self.run = 0
+        #: Machine code that workers are in, and that addresses in programs lead to: it is never unloaded.
+        self.library: object_code.Library | None = None
 
     @property
     def threads(self) -> int:
@@ -288,7 +288,7 @@ class Team:
         with self._lock:
             if self.started:
                 return
-            library = _library()
+            library = self.library = self.library or _library()
             self.words[:] = 0
             library.functions["iverson_begin"](self.address)
             self.run = library.addresses["iverson_run"]
@@ -304,11 +304,11 @@ class Team:
     def stop(self) -> None:
         """Let the workers end, and wait until they have."""
         with self._lock:
-            if not self.started:
+            if not self.started or self.library is None:
                 return
             self.words[_THREADS_AT] = 1
             self.words[_STOP] = 1
-            _library().functions["iverson_wake"](self.address)
+            self.library.functions["iverson_wake"](self.address)
             for member in self.members:
                 member.join()
             self.members.clear()

@@ -21,7 +21,8 @@ import struct
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import count
+from typing import Any, TypeAlias
 
 from iverson.codegen.launches.nodes import (
     Integer,
@@ -54,7 +55,6 @@ from iverson.codegen.nests.nodes import (
     replaced,
     rewritten,
 )
-from iverson.codegen.nests.phase_cost import iterations
 from iverson.codegen.schedule.row_tiling import parts
 from iverson.core.protocols import DType
 from iverson.core.python import locks
@@ -62,8 +62,8 @@ from iverson.core.python.recent_items import RecentItems
 from iverson.expr.nodes import Apply, Const, Expr, is_number, postorder, same
 from iverson.expr.symbolic_numbers import is_symbolic, lifted, plain
 
-#: The most general codes for launches of one text, and the last programs that others are compared with.
-MOST, LAST = 3, 4
+#: The most general codes for launches of one text.
+MOST = 3
 #: Texts of launches that a function remembers.
 KEPT = 256
 _FLOATS = {"float32": ("<f", "<i"), "float64": ("<d", "<q")}
@@ -151,9 +151,6 @@ class _Kernel:
             return self.constant(e) if isinstance(e, Const) else new[e]
 
         for e in postorder(roots):
-            if not e.operands:
-                new[e] = e
-                continue
             is_power = isinstance(e, Apply) and e.name == "pow"  # of an exponent code may be made
             fixed = [is_power and k and isinstance(x, Const) for k, x in enumerate(e.operands)]
             operands = [x if f else operand(x) for f, x in zip(fixed, e.operands, strict=True)]
@@ -188,19 +185,16 @@ def in_blocks(phase: Stmt) -> Stmt:
     lower, upper, step = phase.lower, phase.upper, Const(phase.step)
     full = Apply("add", (Var(phase.var), step), INT64)
     end = Apply("minimum", (full, upper), INT64)
-    has_parts = bool(parts(phase))
-    blocks = iterations(phase, {})
-    is_one = not is_symbolic(blocks) and blocks == 1 and not has_parts
 
     def bounded(s: Stmt) -> Stmt:
         if not isinstance(s, Loop):
             return s
-        if is_one and block_of(s.var) == phase.var and same((s.lower, s.upper), (lower, upper)):
+        if block_of(s.var) == phase.var and same((s.lower, s.upper), (lower, upper)):  # of the only block
             return replace(s, lower=Var(phase.var), upper=end)
         return replace(s, upper=end) if s.upper is full else s
 
     body = tuple([rewritten(inner, bounded) for inner in phase.body])
-    if has_parts:
+    if parts(phase):
         return replace(phase, body=body)
     number = f"{phase.var}_number"
     first = Apply("multiply", (Var(number), step), INT64)
@@ -270,7 +264,7 @@ def skeleton(of: Launches, buffers: tuple[Buffer, ...]) -> Skeleton:
 
     def word(n: int) -> Word:
         values.append(n)
-        return Word(len(values) - 1)
+        return Word(len(values))
 
     def word_inside(n: int) -> Word:
         inside.add(len(values))
@@ -306,11 +300,15 @@ class General:
 
 
 class _Family:
-    """Programs whose launches have one text: the integers of the last special ones, and general codes."""
+    """Programs whose launches have one text: the integers of the first special one, and general codes."""
 
     def __init__(self) -> None:
-        self.special: list[list[int]] = []
+        self.special: list[int] = []
         self.general: tuple[General, ...] = ()
+
+
+#: Gives the words of new general code for the form of a program; None if it gets none.
+WordsOf: TypeAlias = Callable[[_Family, Skeleton], Mapping[int, int] | None]
 
 
 class CodeSharing:
@@ -337,68 +335,52 @@ class CodeSharing:
         buffers : of the program. key_of : gives the key of a text.
         """
         form = skeleton(of, buffers)
-        values, name = form.values, key_of(form.text)
-        with self._lock:
-            family = self._families.find(name) or self._families.keep(name, _Family())
-            words = self._words(family, form)
-            if words is None:
-                family.special = [*(x for x in family.special if x != values), values][-LAST:]
-                self.keys.add(key := key_of(launches_text(of, buffers)))
-                return key, (), of
-            general = next((g for g in family.general if g.words == words and g.serves(values)), None)
-            launches = _general(of, words)
-            if general is None:
-                general = self._made(family, key_of(launches_text(launches, buffers)), values, words)
-            return general.key, general.arguments(values), launches
+        general = self.general(of, buffers, form, key_of, self._words)
+        if general is None:
+            self.keys.add(key := key_of(launches_text(of, buffers)))
+            return key, (), of
+        return general.key, general.arguments(form.values), _general(of, general.words)
 
     def general(
-        self, of: Launches, buffers: tuple[Buffer, ...], form: Skeleton, key_of: Callable[[str], str]
+        self,
+        of: Launches,
+        buffers: tuple[Buffer, ...],
+        form: Skeleton,
+        key_of: Callable[[str], str],
+        words_of: WordsOf,
     ) -> General | None:
-        """General code for launches with symbolic numbers, new or known; None if there are enough."""
+        """General code for launches, which may have symbolic numbers: known, or new; None if it gets none."""
         name, values = key_of(form.text), list(map(plain, form.values))
         with self._lock:
             family = self._families.find(name) or self._families.keep(name, _Family())
-            for general in family.general:
-                if general.serves(values):
-                    return general
-            if len(family.general) >= MOST:
-                self.is_full = True
-                return None
-            first: dict[Any, int] = {}
-            words = {
-                k: first.setdefault(repr(n) if k in form.inside else k, k)
-                for k, n in enumerate(form.values)
-                if is_symbolic(n) or k not in form.inside
-            }
-            key = key_of(launches_text(_general(of, words), buffers))
-            return self._made(family, key, values, words)
+            general = next((g for g in family.general if g.serves(values)), None)
+            if general is None and (words := words_of(family, form)) is not None:
+                general = General(key_of(launches_text(_general(of, words), buffers)), values, words)
+                family.general = (*family.general, general)
+                self.keys.add(general.key)
+            return general
 
-    def _made(self, family: _Family, key: str, values: list[int], words: Mapping[int, int]) -> General:
-        general = General(key, values, words)
-        family.general = (*family.general, general)
-        self.keys.add(key)
-        return general
+    def has_most(self, family: _Family) -> bool:
+        """True if a family gets no more general codes; a program has to have code of its own then."""
+        has_most = len(family.general) >= MOST
+        self.is_full |= has_most
+        return has_most
 
     def _words(self, family: _Family, form: Skeleton) -> Mapping[int, int] | None:
-        """The words of the general code that a program runs; None if it runs code of its own.
+        """Words as two programs differ: None of the first one.
 
         Integers of steps and places are words of their own: that costs nothing. In kernels, those are words
         that differ.
         """
         values = form.values
-        for general in family.general:
-            if general.serves(values):
-                return general.words
         if self.always:
             return {k: k for k in range(len(values))}
-        earlier = [*(g.values for g in family.general), *family.special]
-        if not earlier or values in family.special:
-            return None
-        if len(family.general) >= MOST:
-            self.is_full = True
+        if not family.special:
+            family.special = values
+        if values == family.special or self.has_most(family):
             return None
         last = family.general[-1] if family.general else None
-        other = last.values if last else earlier[-1]
+        other = last.values if last else family.special
         apart: Mapping[int, int] = last.words if last else {}
         equal: defaultdict[Any, list[int]] = defaultdict(list)
         for k, (a, b) in enumerate(zip(values, other, strict=True)):
@@ -428,18 +410,29 @@ class SymbolicSharing:
         NoGeneralCode where there are `MOST` codes and none fits.
         """
         form = skeleton(of, buffers)
-        general = self._sharing.general(of, buffers, form, key_of)
+        general = self._sharing.general(of, buffers, form, key_of, self._words)
         if general is None:
             raise NoGeneralCode
         launches = _general(of, general.words)
         assert general.serves(form.values)
         return general.key, general.arguments(form.values), launches
 
+    def _words(self, family: _Family, form: Skeleton) -> Mapping[int, int] | None:
+        """Integers of steps and places, and symbolic ones in kernels: equal formulas are one word."""
+        if self._sharing.has_most(family):
+            return None
+        first: dict[Any, int] = {}
+        return {
+            k: first.setdefault(repr(n) if k in form.inside else k, k)
+            for k, n in enumerate(form.values)
+            if is_symbolic(n) or k not in form.inside
+        }
+
 
 def _general(of: Launches, words: Mapping[int, int]) -> Launches:
     """Launches with words at some positions; positions of one name are one word."""
     numbers = {first: n for n, first in enumerate(k for k, first in words.items() if k == first)}
-    at = iter(range(1 << 62))
+    at = count()
 
     def integer(n: int) -> Integer:
         k = next(at)

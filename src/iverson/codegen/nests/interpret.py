@@ -117,7 +117,7 @@ def evaluate(e: Expr, env: Environment, memory: Mapping[str, Array]) -> Any:
     if isinstance(e, (Var, Local)):
         return env[e.name]
     if isinstance(e, Size):
-        return np.int64(env[e.name])
+        return np.asarray(env[e.name], f"i{e.dtype.itemsize}").view(e.dtype)[()]
     if isinstance(e, Load):
         return memory[e.buffer.name][_entry(e.buffer, e.indices, env, dict(memory))]
     if isinstance(e, Select):

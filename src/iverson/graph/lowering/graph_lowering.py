@@ -369,9 +369,9 @@ def lower(
     key = disk_cache.key_of(graph, donated, sharing is not None and sharing.always)
     original, graph = graph, gradients_together(in_order_of_reads(graph))
     steps = None if key is None else _kept(graph, donated, disk_cache.read(key))
-    if steps is None and sharing is not None:
-        keep = _nothing if key is None else partial(disk_cache.write, key)
-        facts = sharing.facts(original, tuple(donated.items()), partial(_facts_of, donated=donated), keep)
+    if steps is None and sharing is not None and key is not None:
+        facts_of, write = partial(_facts_of, donated=donated), partial(disk_cache.write, key)
+        facts = sharing.facts(original, tuple(donated.items()), facts_of, write)
         steps = _kept(graph, donated, facts)
     if steps is None:
         steps = _steps(graph, donated, sharing)

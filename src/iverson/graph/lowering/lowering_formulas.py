@@ -21,8 +21,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from iverson.codegen.launches.integer_arguments import CodeSharing, NoGeneralCode, SymbolicSharing
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import value_of
@@ -57,16 +55,16 @@ class LoweringFormulas(CodeSharing):
     def facts(self, graph: Graph, how: Hashable, lower: Lower, keep: Callable[[Facts], None]) -> Any:
         """The facts of a lowered graph, by formulas; None where there are none for it.
 
-        how : hashable; what lowering depends on besides the graph. keep : gets the facts of a graph that was
-        lowered for them.
+        graph : one of whose parameters all have a text. how : hashable; what lowering depends on besides the
+        graph. keep : gets the facts of a graph that was lowered for them.
         """
         key, numbers = _key_of(graph, how)
-        if key is None:
-            return None
         family = self._graphs.find(key) or self._graphs.keep(key, _Family())
         facts = family.known(numbers)
-        if facts is None and (facts := family.lowered(graph, numbers, lower, self)) is not None:
-            keep(facts)
+        if facts is None:
+            facts = family.lowered(graph, numbers, lower, self)
+            if facts is not None:
+                keep(facts)
         return facts
 
 
@@ -153,7 +151,7 @@ def _mapped(facts: Facts, f: Callable[..., Facts], kind: type) -> Facts:
         return f(facts)
     if isinstance(facts, (list, tuple)):
         return [_mapped(x, f, kind) for x in facts]
-    assert facts is None or type(facts) in (str, int, float, bool), f"got {facts!r} among facts"
+    assert type(facts) in (str, int, float, bool), f"got {facts!r} among facts"
     return facts
 
 
@@ -162,11 +160,11 @@ def _named(n: Number) -> tuple[type, str]:
     return type(n), repr(n)
 
 
-def _key_of(graph: Graph, how: Hashable) -> tuple[Any, tuple[Any, ...]]:
-    """Key of a graph without its numbers, and these; the key is None if objects without text are in it."""
+def _key_of(graph: Graph, how: Hashable) -> tuple[Hashable, tuple[Number, ...]]:
+    """Key of a graph without its numbers, and these."""
     recording = Recording()
     symbols: dict[Any, Any] = {}
-    numbers: list[Any] = []
+    numbers: list[Number] = []
 
     def symbol(n: Number) -> Any:
         name = _named(n)
@@ -177,9 +175,7 @@ def _key_of(graph: Graph, how: Hashable) -> tuple[Any, tuple[Any, ...]]:
 
     text, objects = text_and_objects(with_numbers(graph, symbol))
     constants = [x for _, x in graph.constants]
-    ops = [x for x in objects if not any(x is c for c in constants)]
-    if not all(isinstance(x, Op) for x in ops):
-        return None, ()
+    ops = [x for x in objects if isinstance(x, Op)]
     kinds = tuple(type(value_of(x, x)) for x in constants)
     repeated = tuple([next(k for k, y in enumerate(constants) if y is x) for x in constants])
     return (text.replace(f"<{recording.name}.", "<"), kinds, repeated, tuple(ops), how), tuple(numbers)
@@ -205,8 +201,6 @@ class _Numbers:
         return new
 
     def param(self, x: Argument | slice | list[Argument]) -> Any:
-        if isinstance(x, (bool, np.generic)):
-            return x
         if isinstance(x, (int, float)):
             return x if isinstance(x, int) and -1 <= x <= 1 else self.f(x)
         if isinstance(x, Value):

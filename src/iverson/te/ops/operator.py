@@ -34,6 +34,7 @@ from iverson.core.shapes import as_int
 from iverson.core.trace_guards import Guard, guards_of
 from iverson.expr.build import as_expr, const
 from iverson.expr.nodes import Apply, Const, Expr, postorder
+from iverson.expr.symbolic_numbers import integer
 from iverson.layouts import Box as BoxLayout
 from iverson.layouts import Bracket, Zero, is_strided, layouts_by_type, select, support_of, to_strided
 from iverson.layouts.bracket import as_selection, held
@@ -264,7 +265,7 @@ class Expression:
                 remedy="an op is compiled for any shape by itself",
             )
         reads = tuple(inputs.index(t) for t in program.inputs)
-        results = tuple(Aval(tuple(map(int, t.shape)), t.dtype) for t in outputs)
+        results = tuple(Aval(tuple(map(integer, t.shape)), t.dtype) for t in outputs)
         maps = ProgramMaps(program, inputs)
         avals = tuple(Aval(tuple(o.shape), o.dtype) for o in operands)
 
