@@ -122,14 +122,14 @@ MATRICES: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_functions_of_matrices(name: str, dtype: str) -> None:
     f, reference, matrices = MATRICES[name]
-    for shape in ((1, 1), (2, 2, 4, 4), (9, 3, 3)) if dtype == "float64" else ((4, 4),):
+    for shape in ((1, 1), (2, 2, 4, 4), (9, 3, 3)) if dtype == "float64" else ((4, 4), (9, 3, 3)):
         in_all_ways(f, reference, matrices(shape, dtype), rtol=10 * tolerance(dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", [1, 3])
 def test_solves(dtype: str, columns: int) -> None:
-    for shape in ((4, 4), (11, 4, 4)) if dtype == "float64" else ((2, 3, 3),):
+    for shape in ((4, 4), (11, 4, 4)) if dtype == "float64" else ((2, 3, 3), (11, 4, 4)):
         a, b = regular(shape, dtype), drawn((*shape[:-1], columns), dtype)
         in_all_ways(linalg.solve, np.linalg.solve, a, b, rtol=tolerance(dtype))
         for lower in (False, True):
@@ -143,6 +143,63 @@ def test_solves(dtype: str, columns: int) -> None:
                     return np.linalg.solve(t.swapaxes(-1, -2) if transposed else t, b)
 
                 in_all_ways(f, reference, a, b, rtol=tolerance(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_batches_of_small_matrices_are_nests(dtype: str) -> None:
+    """No routine is called; whatever the number of matrices, their strides and how batches broadcast."""
+
+    def f(a: Any, b: Any) -> tuple[Any, ...]:
+        a, b = a.mT, iv.flip(b, axis=-1)
+        factor = linalg.cholesky(a @ iv.conj(a.mT))
+        return (
+            linalg.solve(a, b),
+            linalg.inv(a),
+            linalg.det(a),
+            factor,
+            linalg.solve_triangular(a, b, lower=True),
+        )
+
+    def reference(a: Any, b: Any) -> tuple[Any, ...]:
+        a, b = a.swapaxes(-1, -2), b[..., ::-1]
+        factor = np.linalg.cholesky(a @ a.conj().swapaxes(-1, -2))
+        return (
+            np.linalg.solve(a, b),
+            np.linalg.inv(a),
+            np.linalg.det(a),
+            factor,
+            np.linalg.solve(np.tril(a), b),
+        )
+
+    compiled = iv.jit(f)
+    for shape, sides in (((8,), (8,)), ((3, 5), (5,)), ((1, 9), (2, 1)), ((17,), (17,))):
+        a, b = regular((*shape, 5, 5), dtype), drawn((*sides, 5, 3), dtype, 1)
+        for x, y in zip(compiled(iv.asarray(a), iv.asarray(b)), reference(a, b), strict=True):
+            np.testing.assert_allclose(np.asarray(x), y, rtol=0, atol=tolerance(dtype) * np.abs(y).max())
+    assert routines(f, a, b) == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pivots_of_small_matrices_are_the_largest(dtype: str) -> None:
+    """Rows in an order of their own for each matrix, entries of scales from 1e-8 to 1e8, exact zeros."""
+    rng = np.random.default_rng(5)
+    a = np.stack([np.eye(6)[rng.permutation(6)] for _ in range(13)]).astype(dtype)
+    a *= rng.choice([1, -1, 1j] if dtype[0] == "c" else [1, -1], (13, 6, 1))
+    a *= (10.0 ** rng.integers(-8, 9, (13, 6, 1))).astype(a.real.dtype)
+    b = drawn((13, 6, 2), dtype)
+    found = np.asarray(iv.jit(linalg.solve)(iv.asarray(a), iv.asarray(b)))
+    np.testing.assert_allclose(found, np.linalg.solve(a, b), rtol=tolerance(dtype) / 100)
+    found = np.asarray(iv.jit(linalg.det)(iv.asarray(a)))
+    np.testing.assert_allclose(found, np.linalg.det(a.astype("complex128")), rtol=tolerance(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pivots_of_small_matrices_below_normal_numbers(dtype: str) -> None:
+    unit = np.finfo(dtype).smallest_subnormal * 4
+    x = np.random.default_rng(0).integers(-9, 9, (8, 3, 2)).astype(dtype)
+    a, b = (np.eye(3, dtype=dtype) * unit + np.zeros((8, 1, 1))).astype(dtype), (x * unit).astype(dtype)
+    for f in (linalg.solve, lambda a, b: linalg.solve_triangular(a, b, lower=True)):
+        np.testing.assert_array_equal(np.asarray(iv.jit(f)(iv.asarray(a), iv.asarray(b))), x)
 
 
 def test_matrices_and_sides_broadcast() -> None:
@@ -174,6 +231,12 @@ FAILURES: dict[str, tuple[Callable[..., Any], Any, str]] = {
     "inv": (linalg.inv, np.ones((2, 2)), "Singular matrix"),
     "inverses": (linalg.inv, np.ones((9, 2, 2)), "Singular matrix"),
     "solves": (lambda a: linalg.solve(a, a), np.zeros((9, 2, 2)), "Singular matrix"),
+    "complex inverses": (linalg.inv, np.ones((9, 2, 2)) * (1 + 1j), "Singular matrix"),
+    "complex choleskys": (
+        linalg.cholesky,
+        np.eye(3) * [[[-1j]]] * np.ones((9, 1, 1)),
+        "not positive definite",
+    ),
     "cholesky": (linalg.cholesky, -np.eye(3), "not positive definite"),
     "choleskys": (linalg.cholesky, np.stack([np.eye(3)] * 8 + [-np.eye(3)]), "not positive definite"),
     "nan in eigvalsh": (linalg.eigvalsh, np.full((2, 2), np.nan), "finite entries"),
@@ -191,7 +254,9 @@ def test_failures_are_errors_as_in_eager_code(name: str) -> None:
     f, x, message = FAILURES[name]
 
     def looped(x: Any) -> Any:
-        return iv.scan(lambda c, _: (c + iv.sum(f(x + 0 * c)), None), iv.asarray(0.0), None, length=3)[0]
+        return iv.scan(
+            lambda c, _: (c + iv.sum(iv.real(f(x + 0 * c))), None), iv.asarray(0.0), None, length=3
+        )[0]
 
     for way in (f, iv.jit(f), iv.jit(looped)):
         with pytest.raises(LinearAlgebraError, match=message):

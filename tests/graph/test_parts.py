@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import iverson as iv
+from iverson.codegen.nests.nodes import If, Update, statements
 from iverson.core.table import TABLE
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.parse import parse
 from iverson.graph.ir.print import show
 from iverson.graph.ir.verify import check
+from iverson.graph.lowering.graph_lowering import lower
 from iverson.graph.passes import simplified
 from iverson.graph.passes.demand_analysis import demands
 from iverson.graph.passes.support_and_demand import entries
@@ -142,3 +144,28 @@ def test_one_of_several_results_is_read_alone(name):
             graph = traced(lambda *args, way=way, f=f: f(*args)[way] * 1, call.args)
             (found,) = interpret(simplified(graph), list(map(iv.asarray, call.args)))
             close(found, f(*map(iv.asarray, call.args))[way] * 1)
+
+
+def test_zeros_around_a_value_that_is_read_often_are_stored():
+    """The edge is tested where the zeros are written, not in the sums; inf meets them as in eager code."""
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 3, 9, 9)), rng.standard_normal((4, 3, 3, 3))
+    w[0, 0, 0, 0] = np.inf
+
+    def f(x, w):
+        return iv.nn.conv2d(x, w, padding=1)
+
+    graph = simplified(iv.jit(f).graph(iv.asarray(x), iv.asarray(w)))
+    (native,) = lower(graph).steps
+    kernels = [s.kernel for s in native.compiled.program.steps]
+    sums = [k for k in kernels if any(isinstance(s, Update) for p in k.phases for s in statements((p,)))]
+    assert len(sums) == 1
+    assert not any(isinstance(s, If) for p in sums[0].phases for s in statements((p,)))
+    eager, compiled = (np.asarray(g(iv.asarray(x), iv.asarray(w))) for g in (f, iv.jit(f)))
+    np.testing.assert_allclose(compiled, eager, rtol=1e-12)
+
+
+def test_zeros_around_a_value_that_is_read_once_are_not_stored():
+    graph = simplified(iv.jit(lambda x: iv.exp(iv.pad(x, 2))).graph(iv.asarray(np.ones((9, 9)))))
+    (native,) = lower(graph).steps
+    assert len(native.compiled.program.steps) == 1

@@ -53,6 +53,7 @@ CASES = {
             (lambda x: F.permute_dims(F.permute_dims(x, axes=(1, 2, 0)), axes=(0, 2, 1)), [(2, 3, 4)]),
         ],
         "selected(x) -> x": [(F.selected, [A])],
+        "to_dense(x) -> x": [(F.to_dense, [A])],
         "multiply(1, x) -> x": [(lambda x: F.multiply(1, x), [A])],
         "multiply(x, 1) -> x": [
             (lambda x: F.multiply(x, 1), [A]),

@@ -8,8 +8,9 @@ Between rounds a value is written, held, and read by each round that asks for it
 ops can be computed again where it is read, if its operands are there anyway or are fewer bytes. The values of
 a round that are kept are chosen by counting bytes: those written, those read, and those held for longer than
 they were. The search starts once with all values kept and once with none, and changes one value at a time as
-long as that saves bytes. A value that takes more than a few instructions an entry is always kept. The model
-is rematerialisation by bytes as in the min-cut partitioner of PyTorch's AOTAutograd
+long as that saves bytes; of two results with as many bytes, the one from none is taken, which keeps fewer
+values from the forward pass to the backward one. A value that takes more than a few instructions an entry is
+always kept. The model is rematerialisation by bytes as in the min-cut partitioner of PyTorch's AOTAutograd
 (``functorch/_src/partitioners.py``).
 """
 
@@ -163,12 +164,12 @@ class _Round:
         if not self.crossing:
             return []
         everything = set(self.crossing)
-        best = min((self._better(everything), self._better(set())), key=lambda x: x[1])
-        if best[1] >= self.cost(everything):
+        best, _ = min((self._better(set()), self._better(everything)), key=lambda x: x[1])
+        if best == everything:
             return []
         repeats = []
         for j, mine in self.asked.items():
-            copies, replacements = self._copies([v for v in mine if v not in best[0]], best[0])
+            copies, replacements = self._copies([v for v in mine if v not in best], best)
             self.index.put(j, [*copies, *(rewritten(e, replacements) for e in self.index.rounds[j])])
             repeats += copies
         return repeats

@@ -11,6 +11,8 @@ from iverson.core import dtypes
 from iverson.core.errors import IversonError
 from iverson.core.op import Op
 from iverson.core.protocols import Params, Shaped
+from iverson.expr.nodes import Expr
+from iverson.expr.symbolic_numbers import typical
 from iverson.graph.ir.nodes import Equation, Graph, Value, values_of
 from iverson.graph.ir.operations import is_of_the_library
 from iverson.graph.ir.print import text_and_objects
@@ -67,6 +69,15 @@ def _applied(build: Callable[..., Tensor], operands: Operands, params: Params) -
     placeholders = [te.placeholder(x.shape, x.dtype, x.name) for x in operands]
     tensor = build(*placeholders, **params)
     return of_tensors([tensor], dict(zip(placeholders, operands, strict=True)))[0]
+
+
+def points(equation: Equation) -> int:
+    """Number of points of the largest statement of an equation's expression; 0 if it has none."""
+    operands = [placeholder(x) if type(x) is Value else x for x in equation.operands]
+    tensor = expression(equation, operands)
+    statements = () if tensor is None else te.program_of([tensor]).statements
+    extents = [[n for n in s.domain.extents if not isinstance(n, Expr)] for s in statements]
+    return max((prod(map(typical, ns)) for ns in extents), default=0)
 
 
 def is_expression(equation: Equation) -> bool:
@@ -130,4 +141,4 @@ def _is_of_numbers(equation: Equation) -> bool:
     return not equation.op.multiple and all(dtypes.is_compiled(v.dtype) for v in values)
 
 
-__all__ = ["expression", "is_expression", "placeholder", "structure"]
+__all__ = ["expression", "is_expression", "placeholder", "points", "structure"]

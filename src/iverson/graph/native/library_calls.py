@@ -32,7 +32,8 @@ from iverson.graph.ir.nodes import Equation, Value
 from iverson.graph.native import small_matrices
 from iverson.graph.native.buffers import Memory
 from iverson.graph.native.fourier_calls import TRANSFORMS
-from iverson.graph.native.routine_steps import NUMPY, STATUS, Calls, letter, logical_not, spread
+from iverson.graph.native.routine_steps import NUMPY, STATUS, Calls, letter, spread
+from iverson.graph.native.small_matrices import Batch
 
 #: BLAS's letters.
 BLAS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
@@ -77,8 +78,8 @@ class Factors:
     pivots: View
 
 
-def _symmetrized(calls: Calls, x: View, dtype: DType, out: View | None = None) -> View:
-    """(x + x^H) / 2, in ``dtype``, in ``out`` or a new temporary."""
+def _symmetrized(calls: Calls, x: View, dtype: DType) -> View:
+    """(x + x^H) / 2, in ``dtype``."""
     x = calls.in_dtype(x, dtype)
     half = const(0.5, dtypes.real_of(dtype))
 
@@ -86,7 +87,7 @@ def _symmetrized(calls: Calls, x: View, dtype: DType, out: View | None = None) -
         other = Apply("conj", (y,), dtype) if dtype.kind == "c" else y
         return Apply("multiply", (cast(half, dtype), Apply("add", (x, other), dtype)), dtype)
 
-    return calls.nest(out or calls.temp(dtype, x.shape), value, x=x, y=x.transposed)
+    return calls.nest(calls.temp(dtype, x.shape), value, x=x, y=x.transposed)
 
 
 # --- solves and decompositions ----------------------------------------------------------------------
@@ -96,7 +97,7 @@ def _solve(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None
     (x,) = outs
     batch, dtype = x.shape[:-2], x.buffer.dtype
     failure = Failure("solve", "a", "Singular matrix", DECOMPOSES)
-    if small_matrices.is_small(max(x.shape[-2:]), batch, dtype):
+    if small_matrices.is_small(max(x.shape[-2:]), batch):
         _small_solve(calls, operands[0], operands[1], x, failure)
         return
     a, b = (spread(calls.in_dtype(v, dtype), batch, 2) for v in operands)
@@ -122,7 +123,7 @@ def _cholesky(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> N
     (y,) = outs
     *batch, _, n = y.shape
     failure = Failure("cholesky", "x", "Matrix is not positive definite", DECOMPOSES)
-    if small_matrices.is_small(n, batch, y.buffer.dtype):
+    if small_matrices.is_small(n, batch):
         _small_cholesky(calls, operands[0], y, failure)
         return
     x = _symmetrized(calls, operands[0], y.buffer.dtype)
@@ -152,91 +153,49 @@ def on_entries(loop: Loop, views: Sequence[View]) -> Call:
     return Call(loop, tuple(replace(v, shape=(prod(v.shape),), strides=(1,)) for v in views))
 
 
-class Small:
-    """A batch of small matrices in the lanes of nests, on its way from an operand to a result."""
-
-    def __init__(self, calls: Calls, x: View, dtype: DType, batch: Sequence[int]) -> None:
-        self.calls, self.batch = calls, tuple(batch)
-        self.count, (rows, columns) = prod(batch), x.shape[-2:]
-        self.lanes = calls.temp(dtype, (rows, columns, self.count))
-        self.matrices = small_matrices.in_lanes(self.lanes, batch, rows, columns)
-
-    def taken(self, x: View) -> Small:
-        """Add the copy of an operand to the lanes."""
-        dtype = self.lanes.buffer.dtype
-        self.calls.nest(self.matrices, lambda _, x: cast(x, dtype), x=spread(x, self.batch, 2))
-        return self
-
-    @property
-    def diagonal(self) -> View:
-        n = self.lanes.shape[0]
-        return replace(self.lanes, shape=(n, self.count), strides=((n + 1) * self.count, 1))
-
-    def stop(self, condition: Callable[[Expr], Expr], failure: Failure) -> None:
-        """Stop if a condition holds for an entry of a diagonal."""
-        flag = self.calls.anywhere(self.diagonal.shape, condition, d=self.diagonal)
-        self.calls.steps.append(Stop(flag, failure))
-
-
 def _small_cholesky(calls: Calls, x: View, y: View, failure: Failure) -> None:
-    zero = const(0.0, y.buffer.dtype)
-    small = Small(calls, y, y.buffer.dtype, y.shape[:-2])
-    _symmetrized(calls, x, y.buffer.dtype, small.matrices)
-    calls.steps.append(small_matrices.cholesky(small.lanes))
-    small.stop(lambda d: logical_not(Apply("greater", (d, zero), BOOL)), failure)
-
-    def triangle(at: Sequence[Expr], t: Expr) -> Expr:
-        return Select(Apply("less_equal", (at[-1], at[-2]), BOOL), t, zero)
-
-    calls.nest(y, triangle, t=small.matrices)
+    batch = Batch(calls, y.buffer.dtype, y.shape[:-2])
+    matrices = batch.symmetrized(x)
+    defects = small_matrices.cholesky(batch, matrices)
+    batch.write(matrices, y, triangle=True)
+    batch.end(defects, failure)
 
 
 def _small_solve(calls: Calls, a: View, b: View | None, x: View, failure: Failure) -> None:
     """Solutions with small matrices; their inverses where there is no ``b``."""
-    dtype, batch, n = x.buffer.dtype, x.shape[:-2], x.shape[-2]
-    matrices, sides = Small(calls, a, dtype, batch).taken(a), Small(calls, x, dtype, batch)
-    if b is None:
-        unit, zero = const(1, dtype), const(0, dtype)
-        calls.nest(sides.matrices, lambda at: Select(Apply("equal", (at[-1], at[-2]), BOOL), unit, zero))
-    else:
-        sides.taken(b)
-    row = calls.temp(dtype, (1, n + x.shape[-1], matrices.count))
-    calls.steps.append(small_matrices.elimination(matrices.lanes, sides.lanes, row))
-    matrices.stop(lambda d: Apply("equal", (d, const(0, dtype)), BOOL), failure)
-    calls.steps.append(small_matrices.substitution(matrices.lanes, sides.lanes, lower=False))
-    calls.nest(x, lambda _, t: t, t=sides.matrices)
+    batch = Batch(calls, x.buffer.dtype, x.shape[:-2])
+    matrices = batch.copy(a)
+    sides = batch.identity(a.shape[-1]) if b is None else batch.copy(b)
+    defects = small_matrices.elimination(batch, matrices, sides)
+    small_matrices.substitution(batch, matrices, sides, lower=False)
+    batch.write(sides, x)
+    batch.end(defects, failure)
 
 
 def _small_triangular(calls: Calls, a: View, b: View, x: View, *, lower: bool) -> None:
-    dtype, batch = x.buffer.dtype, x.shape[:-2]
-    matrices, sides = Small(calls, a, dtype, batch).taken(a), Small(calls, x, dtype, batch).taken(b)
-    calls.steps.append(small_matrices.substitution(matrices.lanes, sides.lanes, lower=lower))
-    calls.nest(x, lambda _, t: t, t=sides.matrices)
-
-
-def _small_pivots(calls: Calls, a: View, sign: View) -> View:
-    """Pivots of an elimination, of shape (extent, batch); ``sign`` gets the signs of the permutations."""
-    dtype = sign.buffer.dtype
-    matrices = Small(calls, a, dtype, a.shape[:-2]).taken(a)
-    row = calls.temp(dtype, (1, a.shape[-1], matrices.count))
-    calls.steps.append(small_matrices.elimination(matrices.lanes, None, row, sign))
-    return matrices.diagonal
+    batch = Batch(calls, x.buffer.dtype, x.shape[:-2])
+    sides = batch.copy(b)
+    small_matrices.substitution(batch, batch.copy(a), sides, lower=lower)
+    batch.write(sides, x)
+    batch.end()
 
 
 def _det(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
     (a,), (y,) = operands, outs
-    if not small_matrices.is_small(a.shape[-1], a.shape[:-2], y.buffer.dtype):
+    if not small_matrices.is_small(a.shape[-1], a.shape[:-2]):
         _plain("det", "mm->")(calls, operands, outs)
         return
-    out = replace(y, shape=(1, 1, prod(y.shape)), strides=(0, 0, 1))
-    pivots = _small_pivots(calls, a, out)
-    calls.steps.append(small_matrices.multiplied(pivots, out))
+    batch = Batch(calls, y.buffer.dtype, y.shape)
+    determinant = batch.matrices(1, 1)
+    small_matrices.elimination(batch, batch.copy(a), None, determinant)
+    batch.write(determinant, replace(y, shape=(*y.shape, 1, 1), strides=(*y.strides, 1, 1)))
+    batch.end()
 
 
 def _inv(calls: Calls, operands: Sequence[View], outs: Sequence[View]) -> None:
     (a,), (y,) = operands, outs
     failure = Failure("inv", "x", "Singular matrix", DECOMPOSES)
-    if small_matrices.is_small(a.shape[-1], a.shape[:-2], y.buffer.dtype):
+    if small_matrices.is_small(a.shape[-1], a.shape[:-2]):
         _small_solve(calls, a, None, y, failure)
     else:
         _plain("inv", "mm->mm", failure.problem)(calls, operands, outs)
@@ -379,7 +338,7 @@ def _solve_triangular(
     if check:
         failure = Failure("solve_triangular", "a", "0 on the diagonal", "a matrix that is not singular")
         _diagonal_zero(calls, a, failure)
-    if small_matrices.is_small(max(n, columns), batch, dtype, small_matrices.SMALL_TRIANGLE):
+    if small_matrices.is_small(max(n, columns), batch):
         _small_triangular(calls, a, b, x, lower=lower)
         return
     by_rows = _in_order(a)

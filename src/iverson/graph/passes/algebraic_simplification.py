@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iverson.core.entries import Bracket
+from iverson.core.entries import FULL, Bracket
 from iverson.core.region import Region
 from iverson.graph.ir.nodes import Value
 from iverson.graph.passes.rewriting import After, Match, Rewriting, rule
@@ -19,6 +19,10 @@ from iverson.ops.moves.shape_ops import Joined
 
 def _unselected(m: Match) -> After:
     return m["x"] if type(m["x"]) is Value and not isinstance(m["x"].aval.support, Bracket) else None
+
+
+def _all_stored(m: Match) -> After:
+    return m["x"] if type(m["x"]) is Value and m["x"].aval.support is FULL else None
 
 
 def _real(m: Match) -> After:
@@ -84,6 +88,7 @@ algebra = Rewriting(
     rule("permute_dims(x) -> x", _in_own_order),
     rule("permute_dims(permute_dims(x)) -> permute_dims(x)", _in_one_order),
     rule("selected(x) -> x", _unselected),
+    rule("to_dense(x) -> x", _all_stored),
     rule("multiply(1, x) -> x", _real),
     rule("multiply(x, 1) -> x", _real),
     rule("divide(x, 1) -> x", _real),

@@ -86,11 +86,14 @@ def _is_finite(x: Handle) -> tuple[list[Any], None]:
 
 
 def _conditions(equations: Sequence[Equation], before: Sequence[Equation]) -> list[Equation]:
-    """Equations of ``before`` that compute the conditions which ``equations`` read."""
+    """Equations of ``before`` that compute the conditions which ``equations`` read.
+
+    A condition on lines is read as it is: it is small, and what its entries compare would live on for it.
+    """
     reads = {x for e in equations for x in values_of(e.operands)}
     conditions = []
     for e in reversed(before):
-        if not reads.isdisjoint(e.results) and e.results[0].dtype == bool:
+        if not reads.isdisjoint(e.results) and e.results[0].dtype == bool and e.op.name not in ("any", "all"):
             conditions.append(e)
             reads.update(values_of(e.operands))
     return conditions[::-1]
