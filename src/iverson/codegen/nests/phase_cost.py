@@ -225,7 +225,10 @@ def is_long(body: tuple[Stmt, ...]) -> bool:
     Such a body keeps the processor busy by itself: to run several iterations of it at once gains nothing.
     """
     block = tuple(statements(body))
-    if any(isinstance(s, Loop) for s in block):
-        return False
+    return not any(isinstance(s, Loop) for s in block) and instructions(block) > LONG
+
+
+def instructions(block: tuple[Stmt, ...]) -> int:
+    """Number of instructions of the functions of statements, those in the bodies of loops aside."""
     parts = [x for s in block for e in expressions(s) for x in subexpressions(e) if isinstance(x, Apply)]
-    return sum(1 if x.name in LIGHT or x.name in FEW else _INSTRUCTIONS for x in parts) > LONG
+    return sum(1 if x.name in LIGHT or x.name in FEW else _INSTRUCTIONS for x in parts)
