@@ -309,7 +309,7 @@ class Builder:
         self.has_fma, self.has_half = has_fma, has_half
         self.flags = ""
         self.sparing = False
-        self.block = "entry"
+        self.block = "body"
         self._seen: dict[str, Value] = {}
         self._read: dict[str, Value] = {}
         self._slots: dict[str, Type] = {}

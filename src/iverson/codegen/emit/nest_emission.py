@@ -448,9 +448,7 @@ class _Emitter:
                 body(lower)
             return
         head, inside, after = b.fresh("head"), b.fresh("loop"), b.fresh("done")
-        before, available = b.fresh("before"), b.known
-        b.br(before)
-        b.start(before)
+        before, available = b.block, b.known
         b.br(head)
         b.start(head)
         i = b.emit(f"phi i64 [{lower.ref}, %{before}], [%{head}.next, %{head}.latch]", I64, pure=False)

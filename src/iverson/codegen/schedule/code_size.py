@@ -18,8 +18,8 @@ from dataclasses import replace
 
 from iverson.codegen.nests.integer_bounds import Scope
 from iverson.codegen.nests.loop_facts import accumulators, most_iterations
-from iverson.codegen.nests.nodes import If, Loop, Stmt, loads_and_stores
-from iverson.codegen.nests.phase_cost import instructions
+from iverson.codegen.nests.nodes import If, Loop, Stmt, loads_and_stores, statements
+from iverson.codegen.nests.phase_cost import INSTRUCTIONS, instructions
 from iverson.expr.symbolic_numbers import is_infinite, typical
 
 #: Runs of each copy of a body in a call, instructions that may be written out however seldom they run, and
@@ -91,7 +91,7 @@ def _with_fewer(s: Stmt, mark: str) -> Stmt | None:
     if isinstance(s, Loop) and s.mark == mark and (s.factor == 1 if mark == "unroll" else s.factor > 1):
         if mark == "unroll":
             return replace(s, mark="")
-        if mark == "tile" or not accumulators(s):
+        if mark == "tile" or not (accumulators(s) or _is_costly(s)):
             factor = max(k for k in range(1, s.factor) if s.factor % k == 0)
             return replace(s, factor=factor, mark="" if mark == "tile" and factor == 1 else mark)
     for k, x in enumerate(s.body):
@@ -99,3 +99,12 @@ def _with_fewer(s: Stmt, mark: str) -> Stmt | None:
         if fewer is not None:
             return replace(s, body=(*s.body[:k], fewer, *s.body[k + 1 :]))
     return None
+
+
+def _is_costly(s: Loop) -> bool:
+    """True if an iteration of a loop evaluates an elementary function.
+
+    A group of vectors hides the time that it takes, and of two groups LLVM computes once what is the same for
+    all rows: with one vector at a time, rotary embeddings took half as long again.
+    """
+    return instructions(tuple(statements(s.body))) >= INSTRUCTIONS
