@@ -43,6 +43,8 @@ Number: TypeAlias = complex | np.generic
 ExprLike: TypeAlias = "Expr | Source | Number"
 Item = TypeVar("Item")
 
+#: What is found out about a node once. None of them holds the node itself, which would keep it alive.
+_CACHES = ("form", "below", "atoms_below")
 _interned: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
 _lock = locks.reentrant_lock()
 
@@ -66,7 +68,8 @@ class _Interning(type):
         if node is not None:
             return node
         node = super().__call__(*args)
-        object.__setattr__(node, "form", None)
+        for name in _CACHES:
+            object.__setattr__(node, name, None)
         if key is None:
             return node
         with _lock:
@@ -174,7 +177,7 @@ class Expr(metaclass=_Interning):
     x[0] * 2.0 + sin(x[1])
     """
 
-    __slots__ = ("__weakref__", "form")
+    __slots__ = ("__weakref__", *_CACHES)
     #: Remedy where it is an index of an array, or a tensor is expected.
     usage: ClassVar[str] = (
         "use functions of te on entries, te.exp(x[i]); make an array that is indexed a parameter of the op"
@@ -185,6 +188,8 @@ class Expr(metaclass=_Interning):
     convert: ClassVar[Callable[[Expr, DType], Expr]]
     dtype: DType
     form: object  # what `affine` found out about this expression, kept for the next time
+    below: tuple[Expr, ...] | None  # what is under this node (`postorder`), where it is little
+    atoms_below: tuple[Expr, ...] | None  # ... of it (`atoms`)
     weak: bool
     #: Whether it is what users write that differs from point to point: an index, or an entry.
     at_points: bool | property = False
@@ -417,9 +422,42 @@ def postorder(roots: Iterable[Expr]) -> list[Expr]:
     >>> postorder([x * x])
     [2, float32(2), float32(2) * float32(2)]
     """
-    return producers_first(roots, _operands)
+    order: dict[Expr, None] = {}
+    for e in roots:
+        if e not in order:
+            order.update(dict.fromkeys(_below(e)))
+            order[e] = None
+    return list(order)
 
 
+def _below(e: Expr) -> Sequence[Expr]:
+    """Every node under an expression once, operands before users, without itself."""
+    if e.below is not None:
+        return e.below
+    order = producers_first([e], _operands)
+    order.pop()
+    if len(order) <= _FEW:
+        object.__setattr__(e, "below", tuple(order))
+    return order
+
+
+def atoms(e: Expr) -> tuple[Expr, ...]:
+    """The leaves of an expression and its reads of memory, each once: what is no function of other nodes.
+
+    >>> x = Cast(Const(2), dtypes.float32)
+    >>> atoms(x * x)
+    (2,)
+    """
+    leaves = e.atoms_below
+    if leaves is None:
+        leaves = tuple([x for x in _below(e) if not isinstance(x, _FUNCTIONS)])
+        object.__setattr__(e, "atoms_below", leaves)
+    return leaves if isinstance(e, _FUNCTIONS) else (*leaves, e)
+
+
+_FUNCTIONS = (Apply, Select, Cast)
+#: Nodes under an expression that are noted on it at most.
+_FEW = 256
 _operands: Callable[[Expr], Sequence[Expr]] = attrgetter("operands")
 
 

@@ -26,6 +26,7 @@ from iverson.expr.nodes import (
     DType,
     Expr,
     Select,
+    atoms,
     postorder,
     producers_first,
     subexpressions,
@@ -222,7 +223,7 @@ class Machine:
 
     def _varies(self, e: Expr, p: Point) -> bool:
         """True if an expression uses a name whose value differs between lanes."""
-        for x in subexpressions(e):
+        for x in atoms(e):
             if isinstance(x, (Var, Local)):
                 binding = p.env[x.name]
                 if isinstance(binding, Lane):
@@ -353,7 +354,7 @@ class Machine:
         if is_even.const is not None:
             return self._load(along, inner) if is_even.const else self._load(e, p)
         even, edge, join = b.fresh("even"), b.fresh("edge"), b.fresh("join")
-        slot = b.slot(type)
+        slot = b.variable(type)
         available = b.known
         b.br_if(is_even, even, edge)
         b.start(even, available)

@@ -309,10 +309,14 @@ class Builder:
         self.has_fma, self.has_half = has_fma, has_half
         self.flags = ""
         self.sparing = False
-        self.block = "entry"
+        self.block = "body"
         self._seen: dict[str, Value] = {}
         self._read: dict[str, Value] = {}
         self._slots: dict[str, Type] = {}
+        self._variables: set[str] = set()
+        #: Values of variables that this block has written or read, and the line of its last write to each.
+        self._content: dict[str, Value] = {}
+        self._writes: dict[str, int] = {}
         self._count = 0
 
     def nested(self) -> Builder:
@@ -467,13 +471,13 @@ class Builder:
         result : text of the value that the function returns there.
         """
         yes, after = self.fresh("leave"), self.fresh("after")
-        pure_values, read_values = self._seen, self._read
+        before = self._seen, self._read, self._content, self._writes
         self.br_if_rarely(cond, yes, after)
         self.start(yes)
         yield
         self.do(f"ret {result}")
         self.start(after)
-        self._seen, self._read = pure_values, read_values  # what was known before stays known
+        self._seen, self._read, self._content, self._writes = before  # what was known before stays known
 
     @contextmanager
     def saving(self, now: bool = True) -> Iterator[None]:
@@ -514,7 +518,7 @@ class Builder:
         self.lines.append(f"{label}:")
         self.block = label
         self._seen = dict(known or {})
-        self._read = {}
+        self._read, self._content, self._writes = {}, {}, {}
 
     @property
     def known(self) -> Mapping[str, Value]:
@@ -568,6 +572,15 @@ class Builder:
         self.entry.append(f"  {name} = alloca {type}{array_size}, align 64")
         return Value(self, name, PTR)
 
+    def variable(self, type: Type) -> Value:
+        """A new slot whose address no instruction gets but those of `get` and `put`.
+
+        A block reads it once at most, and writes it once at most, as LLVM would see to it at a cost.
+        """
+        slot = self.slot(type)
+        self._variables |= {x.ref for x in ((slot.re, slot.im) if isinstance(slot, Pair) else (slot,))}
+        return slot
+
     def slot_at(self, address: Value, type: Type) -> Value:
         """Make the address of a slot of the calling function usable as a slot here, and return it."""
         self._slots[address.ref] = type
@@ -584,7 +597,12 @@ class Builder:
         """Read a slot."""
         if isinstance(slot, Pair):
             return slot.map(lambda part: self.get(part, type.part))
-        return self.emit(f"load {type}, ptr {slot.ref}, align 64", type, pure=False)
+        value = self._content.get(slot.ref)
+        if value is None:
+            value = self.emit(f"load {type}, ptr {slot.ref}, align 64", type, pure=False)
+            if slot.ref in self._variables:
+                self._content[slot.ref] = value
+        return value
 
     def put(self, slot: Value, value: Value) -> None:
         """Write a slot, all of it: a scalar in a vector's slot would leave the other lanes unwritten."""
@@ -594,13 +612,17 @@ class Builder:
             self.put(slot.im, value.im)
             return
         assert value.type == self._slots[slot.ref], f"{value.type} into a slot of {self._slots[slot.ref]}"
+        if slot.ref in self._variables:
+            if slot.ref in self._writes:
+                self.lines[self._writes[slot.ref]] = ""
+            self._content[slot.ref], self._writes[slot.ref] = value, len(self.lines)
         self.store(slot, value, 64)
 
 
 def function_text(b: Builder, name: str, result: Type | None, args: str) -> str:
     """The text of a finished function; the builder's lines must end in a terminator."""
     head = f"define {result or 'void'} @{name}({args}) #0 {{"
-    return "\n".join((head, "entry:", *b.entry, "  br label %body", "body:", *b.lines, "}"))
+    return "\n".join((head, "entry:", *b.entry, "  br label %body", "body:", *filter(None, b.lines), "}"))
 
 
 def module_text(b: Builder, functions: Iterable[str], attributes: str) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf
 
 from iverson.codegen.emit import scalar_code, vector_access
 from iverson.codegen.emit.lane_evaluation import Machine, Point, Slot
@@ -54,6 +55,7 @@ from iverson.codegen.schedule.row_tiling import parts, row_bytes
 from iverson.core.errors import ArgumentError
 from iverson.core.protocols import DType
 from iverson.expr.function_facts import identity
+from iverson.expr.symbolic_numbers import integer
 
 #: Loops with bounds of each lane's own are written out if they can take at most this many values.
 _WRITTEN_OUT = 5
@@ -185,7 +187,7 @@ class _Emitter:
                     p.env[s.name] = lane if lane and lane.step else self.m.value(s.value, p)
                 elif isinstance(s, Declare):
                     type = as_type(s.dtype, p.lanes)
-                    slot = Slot(self.b.slot(type), type, s.dtype)
+                    slot = Slot(self.b.variable(type), type, s.dtype)
                     self.b.put(slot.pointer, self.m.wide(s.value, p))
                     p.env[s.name] = slot
                 elif isinstance(s, Update):
@@ -315,20 +317,24 @@ class _Emitter:
             for p in points:
                 self.branch(s, [p])
             return
-        yes, after = self.b.fresh("then"), self.b.fresh("done")
-        available = self.b.known
-        self.b.br_if(conditions[0], yes, after)
-        self.b.start(yes, available)
-        self.block(s.body, [p.inner() for p in points])
-        self.b.br(after)
-        self.b.start(after, available)
+        self.once(conditions[0], lambda: self.block(s.body, [p.inner() for p in points]))
+
+    def once(self, condition: Value, body: Callable[[], None]) -> None:
+        """Emit ``if condition``; ``body()`` emits what is inside."""
+        b = self.b
+        yes, after, available = b.fresh("then"), b.fresh("done"), b.known
+        b.br_if(condition, yes, after)
+        b.start(yes, available)
+        body()
+        b.br(after)
+        b.start(after, available)
 
     def loop(self, s: Loop, points: Points) -> None:
         """Emit a loop; accumulators of a vector loop inside stay vectors for all of it where they may."""
         around, self.scope = self.scope, replace(self.scope, loops=(*self.scope.loops, s))
         plain = s.mark != "vector" and points[0].lanes == 1
         prepared = (
-            [Vectors(self, v) for v in loop_facts.carried(s, self.target.vector_bytes)] if plain else []
+            [Vectors(self, v, inf) for v in loop_facts.carried(s, self.target.vector_bytes)] if plain else []
         )
         prepared = [v for v in prepared if not v.is_open(points)]
         inner = points
@@ -355,7 +361,7 @@ class _Emitter:
             return
         scalar = points[0].lanes == 1
         if s.mark == "vector" and scalar and loop_facts.vectorizable(s):
-            Vectors(self, s).emit(points, lower[0], upper[0])
+            Vectors(self, s, self.limit(s)).emit(points, lower[0], upper[0])
         elif s.mark == "tile" and not loop_facts.accumulators(s):
             self.tile(s, lower[0], upper[0], points)
         elif s.mark == "unroll" and loop_facts.constant_extent(s) is not None:
@@ -416,6 +422,10 @@ class _Emitter:
         low, high = integer_bounds.loop_extremes(s, around)
         return (int(low), int(high)) if 0 < high - low <= _WRITTEN_OUT else None
 
+    def limit(self, s: Loop) -> float:
+        """Largest number of iterations of the innermost loop of the scope; infinite if it is not known."""
+        return loop_facts.most_iterations(s, replace(self.scope, loops=self.scope.loops[:-1]))
+
     def _extreme(self, values: list[Value], points: Points, how: str) -> Value:
         """Smallest (``how`` "min") or largest ("max") value in the lanes that exist."""
         nothing = 2**62 if how == "min" else -(2**62)
@@ -428,12 +438,17 @@ class _Emitter:
         return self.b.call(f"llvm.vector.reduce.s{how}.{total.type.suffix}", I64, (total,))
 
     def counted(self, lower: Value, upper: Value, step: int, body: Callable[[Value], None]) -> None:
-        """Emit ``for i in range(lower, upper, step)``; ``body(i)`` emits what is inside."""
+        """Emit ``for i in range(lower, upper, step)``; ``body(i)`` emits what is inside.
+
+        One iteration gets no loop: LLVM takes as long for a loop as for fifty lines.
+        """
         b = self.b
+        if lower.const is not None and upper.const is not None and upper.const - lower.const <= step:
+            if upper.const > lower.const:
+                body(lower)
+            return
         head, inside, after = b.fresh("head"), b.fresh("loop"), b.fresh("done")
-        before, available = b.fresh("before"), b.known
-        b.br(before)
-        b.start(before)
+        before, available = b.block, b.known
         b.br(head)
         b.start(head)
         i = b.emit(f"phi i64 [{lower.ref}, %{before}], [%{head}.next, %{head}.latch]", I64, pure=False)
@@ -457,7 +472,7 @@ class _Emitter:
             steps = [start + t * s.step for t in range(size)]
             self.block(s.body, [p.inner(**{s.var: v}) for p in points for v in steps])
 
-        factor = s.factor if count is None else min(s.factor, max(count, 1))
+        factor = integer(max(1, min(s.factor, self.limit(s) if count is None else count)))
         stride = factor * s.step
         if count is not None:
             full, remainder = divmod(count, factor)
@@ -468,6 +483,9 @@ class _Emitter:
                 self.counted(lower, end, stride, lambda i: jammed(i, factor))
             if remainder:
                 jammed(end, remainder)
+            return
+        if factor == 1:
+            self.counted(lower, upper, s.step, lambda i: jammed(i, 1))
             return
         # The last full group starts where factor - 1 further steps are still below upper.
         last = upper - (factor - 1) * s.step

@@ -20,6 +20,7 @@ from iverson.codegen.nests.nodes import Loop, Stmt, Update, UpdateArg
 from iverson.codegen.runtime.target import Machine as Target
 from iverson.expr.function_facts import identity
 from iverson.expr.nodes import DType, Number
+from iverson.expr.symbolic_numbers import integer
 
 Points = list[Point]
 
@@ -33,6 +34,7 @@ class Emitter(Protocol):
     def block(self, body: tuple[Stmt, ...], points: Points) -> None: ...
     def plain_loop(self, s: Loop, points: Points) -> None: ...
     def counted(self, lower: Value, upper: Value, step: int, body: Callable[[Value], None]) -> None: ...
+    def once(self, condition: Value, body: Callable[[], None]) -> None: ...
     def count_of(self, lower: Value, end: Value, stride: int) -> Value: ...
     def slot(self, name: str, p: Point) -> Slot: ...
     def across(self, value: Value, how: str, dtype: DType) -> Value: ...
@@ -44,17 +46,17 @@ class Emitter(Protocol):
 class Vectors:
     """A vector loop: groups of whole vectors, then masked ones; accumulators per lane, combined after."""
 
-    def __init__(self, emitter: Emitter, s: Loop) -> None:
-        self.e, self.b, self.s = emitter, emitter.b, s
+    def __init__(self, emitter: Emitter, s: Loop, limit: float) -> None:
+        """``limit``: iterations at most; infinite if it is not known."""
+        self.e, self.b, self.s, self.limit = emitter, emitter.b, s, limit
         self.lanes = loop_facts.width(s, emitter.target.vector_bytes)
         self.count = loop_facts.constant_extent(s)
-        self.factor = s.factor
         self.updates = loop_facts.accumulators(s)
-        vectors = None if self.count is None else -(-self.count // self.lanes)
-        if vectors is not None:
-            self.factor = max(1, min(s.factor, vectors))
+        # A group is no longer than the loop ever is, of whole vectors where a remainder comes behind it.
+        vectors = limit / self.lanes if self.count is None else -(-self.count // self.lanes)
+        self.factor = integer(max(1, min(s.factor, vectors)))
         # In two passes at most LLVM leaves no loop, and computes outside what does not vary further out.
-        if (vectors is None or vectors > 2 * s.factor) and not self.updates and phase_cost.is_long(s.body):
+        if (self.count is None or vectors > 2 * s.factor) and not self.updates and phase_cost.is_long(s.body):
             self.factor = 1
 
     def emit(self, points: Points, lower: Value, upper: Value) -> None:
@@ -97,11 +99,16 @@ class Vectors:
         b, s, span = self.b, self.s, self.lanes * self.s.step
         group = span * self.factor
         if self.count is None:
-            last = self.upper - (group - s.step)
-            self.e.counted(self.lower, last, group, lambda i: self._group(i, self.factor))
-            start = self.lower + self.e.count_of(self.lower, last, group) * group
-            with b.saving():
-                self.e.counted(start, self.upper, span, lambda i: self._group(i, 1, self._tail_mask(i)))
+            start = self.lower
+            if self.limit >= self.lanes:
+                last = self.upper - (group - s.step)
+                self.e.counted(self.lower, last, group, lambda i: self._group(i, self.factor))
+                start = self.lower + self.e.count_of(self.lower, last, group) * group
+            with b.saving(self.limit >= self.lanes):
+                if self.factor == 1 or self.limit <= self.lanes:
+                    self.e.once(start < self.upper, lambda: self._group(start, 1, self._tail_mask(start)))
+                else:
+                    self.e.counted(start, self.upper, span, lambda i: self._group(i, 1, self._tail_mask(i)))
             return
         vectors, tail = divmod(self.count, self.lanes)
         full = vectors // self.factor
@@ -155,7 +162,7 @@ class Vectors:
 
     def _fresh(self, dtype: DType, first: Number) -> Wide:
         type = as_type(dtype, self.lanes)
-        copies = tuple(Slot(self.b.slot(type), type, dtype) for _ in range(self.factor))
+        copies = tuple(Slot(self.b.variable(type), type, dtype) for _ in range(self.factor))
         for slot in copies:
             self.b.put(slot.pointer, self.b.const(first, type))
         return Wide(copies)

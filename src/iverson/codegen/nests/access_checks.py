@@ -124,7 +124,7 @@ def inside(access: Access, ranges: Ranges, facts: tuple[Affine, ...] = ()) -> bo
     def holds(form: Affine) -> bool:
         return any(non_negative(form - f, scope, ranges) for f in (Affine(), *facts))
 
-    return never(scope, ranges) or (holds(access.index) and holds(room))
+    return (holds(access.index) and holds(room)) or never(scope, ranges)
 
 
 def is_inside(store: Store, scope: Scope) -> bool:

@@ -19,7 +19,7 @@ from iverson.codegen.nests.nodes import (
 )
 from iverson.core import dtypes
 from iverson.expr.affine import Affine
-from iverson.expr.nodes import Apply, Const, DType, Expr, subexpressions
+from iverson.expr.nodes import Apply, Const, DType, Expr, atoms
 from iverson.expr.symbolic_numbers import integer, is_infinite
 
 #: A loop that runs at most this often is not worth lanes.
@@ -81,7 +81,7 @@ def varying(s: Loop) -> frozenset[str]:
 
 def depends(e: Expr, names: set[str] | frozenset[str]) -> bool:
     """True if an expression uses any of the names."""
-    return any(isinstance(x, (Var, Local)) and x.name in names for x in subexpressions(e))
+    return any(isinstance(x, (Var, Local)) and x.name in names for x in atoms(e))
 
 
 def vectorizable(s: Loop) -> bool:
@@ -131,7 +131,7 @@ def width(s: Loop, vector_bytes: int) -> int:
     floats, non_floats = [1], [1]
     for item in statements(s.body):
         for e in expressions(item):
-            for x in subexpressions(e):
+            for x in atoms(e):
                 if isinstance(x, (Load, Local, Const)):
                     (floats if dtypes.is_inexact(x.dtype) else non_floats).append(_in_register(x.dtype))
         if isinstance(item, Store):

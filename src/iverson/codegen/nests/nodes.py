@@ -64,7 +64,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from iverson.expr.function_facts import COMBINE
-from iverson.expr.nodes import DType, Expr, changed, postorder, same
+from iverson.expr.nodes import DType, Expr, atoms, changed, same
 
 INT64: DType = np.dtype("int64")
 BOOL: DType = np.dtype("bool")
@@ -295,7 +295,7 @@ def bound(phase: Stmt) -> Iterator[str]:
 def loads_and_stores(phase: Stmt) -> Iterator[Load | Store]:
     """Every Store in a statement, and every Load, once for each statement that it is in."""
     for s in statements((phase,)):
-        yield from (x for x in postorder(expressions(s)) if isinstance(x, Load))
+        yield from dict.fromkeys(x for e in expressions(s) for x in atoms(e) if isinstance(x, Load))
         if isinstance(s, Store):
             yield s
 

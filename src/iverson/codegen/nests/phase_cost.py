@@ -57,7 +57,7 @@ READ, STILL, GATHERED, START = 1.0, 0.1, 2.0, 2.0
 #: Bytes of a buffer that is taken to be in the caches.
 CACHE = 2**20
 #: Instructions of a function that is not among `FEW`, and of a body that fills the processor's queues.
-_INSTRUCTIONS, LONG = 40, 48
+INSTRUCTIONS, LONG = 40, 48
 #: Nanoseconds below which a phase stays on one thread. Measured for tanh(x) exp(-x) (`make calibrate`, two
 #: threads at 2.5 GHz): idle, 8.6e3 to 3.4e4; busy with other work, threads gain at no size.
 WORTH_THREADS = 30_000.0
@@ -225,7 +225,10 @@ def is_long(body: tuple[Stmt, ...]) -> bool:
     Such a body keeps the processor busy by itself: to run several iterations of it at once gains nothing.
     """
     block = tuple(statements(body))
-    if any(isinstance(s, Loop) for s in block):
-        return False
+    return not any(isinstance(s, Loop) for s in block) and instructions(block) > LONG
+
+
+def instructions(block: tuple[Stmt, ...]) -> int:
+    """Number of instructions of the functions of statements, those in the bodies of loops aside."""
     parts = [x for s in block for e in expressions(s) for x in subexpressions(e) if isinstance(x, Apply)]
-    return sum(1 if x.name in LIGHT or x.name in FEW else _INSTRUCTIONS for x in parts) > LONG
+    return sum(1 if x.name in LIGHT or x.name in FEW else INSTRUCTIONS for x in parts)

@@ -11,5 +11,6 @@ Of its siblings it may import `nests` and `runtime`.
 - `epilogues`: elementwise work on a reduction's result, done while that is in a register.
 - `row_tiling`: phases over the same rows as one loop over blocks of rows.
 - `parallel_scatter`: ways for threads to run iterations that may write the same entries.
+- `code_size`: fewer copies of loop bodies where these seldom run.
 - `visit_counts`: counts of iterations and bytes, for reports.
 """

@@ -453,7 +453,7 @@ class _Walk:
             mark, factor = "", 1
         lever = self.task.levers.get(walk.var)
         if lever == "unroll" and mark != "parallel" and is_written_out(walk):
-            mark, factor = "unroll", 1
+            mark, factor = "unroll", ASKED
         elif lever == "parallel" and mark == "parallel":
             factor = ASKED
         if mark == "parallel" and not self._owns(walk.var):

@@ -37,7 +37,7 @@ from iverson.codegen.nests.nodes import (
     rewritten,
     statements,
 )
-from iverson.expr.nodes import Const, Expr, changed, same, subexpressions
+from iverson.expr.nodes import Const, Expr, atoms, changed, same, subexpressions
 
 #: Vector accumulators of a fused nest at most: more than that do not fit in registers.
 ACCUMULATORS = 24
@@ -230,7 +230,7 @@ def _stored(phase: Stmt) -> dict[str, bool]:
 
 def _loaded(phase: Stmt) -> set[str]:
     inside = (e for s in statements((phase,)) for e in expressions(s))
-    return {x.buffer.name for e in inside for x in subexpressions(e) if isinstance(x, Load)}
+    return {x.buffer.name for e in inside for x in atoms(e) if isinstance(x, Load)}
 
 
 def shapes_in(phase: Stmt) -> dict[str, tuple[int | str, ...]]:
@@ -238,7 +238,7 @@ def shapes_in(phase: Stmt) -> dict[str, tuple[int | str, ...]]:
     shapes = {s.buffer.name: s.buffer.shape for s in statements((phase,)) if isinstance(s, Store)}
     for s in statements((phase,)):
         for e in expressions(s):
-            shapes |= {x.buffer.name: x.buffer.shape for x in subexpressions(e) if isinstance(x, Load)}
+            shapes |= {x.buffer.name: x.buffer.shape for x in atoms(e) if isinstance(x, Load)}
     return shapes
 
 

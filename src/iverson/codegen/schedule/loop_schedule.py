@@ -64,7 +64,7 @@ TRANSPOSED = 16
 STRIDED = 8
 #: Iterations of a loop that are written out at most, where a user asks for it.
 MOST_WRITTEN = 64
-#: The factor of a parallel loop that a user asked for.
+#: The factor of a loop whose mark, "parallel" or "unroll", a user asked for.
 ASKED = 2
 #: Entries a thread takes at a time where the only axis left is the vector's.
 BLOCK = 4096
@@ -457,7 +457,7 @@ class Choice:
                 budget //= max(extent, 1)
             else:
                 budget = 1
-            body = (a.loop(body, "unroll" if small else ""),)
+            body = (a.loop(body, "unroll", _asked(a)) if small else a.loop(body),)
         return body
 
 
@@ -475,13 +475,18 @@ def _loops(axes: Sequence[Axis], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         n = a.extent
         budget = budget // n if n else 0
         unroll = (budget and n != 1) or _is_asked(a)
-        body = (a.loop(body, "unroll" if unroll else ""),)
+        body = (a.loop(body, "unroll", _asked(a)) if unroll else a.loop(body),)
     return body
 
 
 def _is_asked(a: Axis) -> bool:
     """True if a user asks to have the loop over an axis written out, and it is short enough."""
     return a.lever == "unroll" and a.extent is not None and a.extent <= MOST_WRITTEN
+
+
+def _asked(a: Axis) -> int:
+    """Factor of the loop over an axis that is written out."""
+    return ASKED if _is_asked(a) else 1
 
 
 def is_written_out(s: Loop) -> bool:
@@ -498,7 +503,7 @@ def unrolled(s: Stmt, levers: Mapping[str, str]) -> Stmt:
 
     def marked(x: Stmt) -> Stmt:
         unroll = isinstance(x, Loop) and levers.get(x.var) == "unroll" and is_written_out(x)
-        return replace(x, mark="unroll") if unroll else x  # type: ignore[arg-type]
+        return replace(x, mark="unroll", factor=ASKED) if unroll else x  # type: ignore[arg-type]
 
     return rewritten(s, marked)
 

@@ -303,6 +303,9 @@ class _Rows:
         size = lcm(*(pinned(p.tile) for p in self.parts))
         while 2 * size <= ROWS and (self.blocks_of(2 * size) >= BLOCKS or not self.is_long):
             size *= 2
+        extent = self.extent
+        if extent is not None and not is_symbolic(extent) and extent <= 2 * ROWS and not self.is_long:
+            return extent  # one block, of a known number of rows: there is no code for others
         return size
 
     @cached_property
