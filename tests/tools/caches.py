@@ -50,7 +50,7 @@ def clear_functions() -> None:
     """Drop the results that `functools` keeps of functions of imported modules."""
     gc.unfreeze()  # else the collector does not list them
     for found in gc.get_objects():
-        if isinstance(found, functools._lru_cache_wrapper) and found.__module__.startswith("iverson"):
+        if type(found) is functools._lru_cache_wrapper and found.__module__.startswith("iverson"):
             found.cache_clear()
 
 

@@ -41,7 +41,7 @@ from iverson.codegen.schedule.code_size import in_proportion
 from iverson.core import dtypes
 from iverson.core.python.cached import cached_property
 from iverson.core.python.recent_items import RecentItems
-from iverson.expr.symbolic_numbers import typical
+from iverson.expr.symbolic_numbers import is_symbolic
 
 Array = np.ndarray[Any, Any]
 #: Arenas up to so many bytes stay with their program; larger ones go back to the workspace after each call.
@@ -379,7 +379,8 @@ def _in_proportion(steps: tuple[Step, ...], times: float) -> tuple[Step, ...]:
             phases = tuple(in_proportion(p, times) for p in s.kernel.phases)
             s = replace(s, kernel=replace(s.kernel, phases=phases))
         elif isinstance(s, Repeat):
-            s = replace(s, body=_in_proportion(s.body, inf if s.trips is None else times * typical(s.trips)))
+            trips = inf if s.trips is None or is_symbolic(s.trips) else s.trips
+            s = replace(s, body=_in_proportion(s.body, times * trips))
         elif isinstance(s, Branch):
             s = replace(s, then=_in_proportion(s.then, times), other=_in_proportion(s.other, times))
         new_steps.append(s)

@@ -8,19 +8,21 @@ Loops that are jammed or written out (marks "unroll", "tile" and "vector") save 
 that they run, and LLVM takes a tenth of a millisecond for each line of the copies of their bodies. So every
 copy must run `RUNS` times in a call, unless all copies are `SMALL` together (`docs/decisions/0172`). Loops
 that are written out become plain first, then tiles and groups of vectors get smaller. Values are
-the same to the bit: the vectors of a reduction, which decide the order of its terms, stay as they are.
+the same to the bit: the vectors of a reduction, which decide the order of its terms, stay as they are. Code
+for any sizes is left as it is, since nothing is known of its work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 
 from iverson.codegen.nests.integer_bounds import Scope
 from iverson.codegen.nests.loop_facts import accumulators, most_iterations
 from iverson.codegen.nests.nodes import If, Loop, Stmt, loads_and_stores, statements
 from iverson.codegen.nests.phase_cost import INSTRUCTIONS, instructions
-from iverson.expr.symbolic_numbers import is_infinite, typical
+from iverson.expr.symbolic_numbers import is_infinite, is_symbolic
 
 #: Runs of each copy of a body in a call, instructions that may be written out however seldom they run, and
 #: lanes of a vector.
@@ -50,8 +52,9 @@ def in_proportion(s: Stmt, times: float, around: Scope = NOWHERE) -> Stmt:
 
 
 def _iterations(s: Loop, around: Scope) -> float:
+    """Iterations at most, and at least one; infinite where a size says how many."""
     limit = most_iterations(s, around)
-    return limit if is_infinite(limit) else max(1.0, typical(limit))
+    return inf if is_infinite(limit) or is_symbolic(limit) else max(1.0, limit)
 
 
 def _counted(s: Stmt, copies: float, times: float, around: Scope) -> tuple[float, float]:

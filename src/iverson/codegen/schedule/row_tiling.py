@@ -304,7 +304,7 @@ class _Rows:
         while 2 * size <= ROWS and (self.blocks_of(2 * size) >= BLOCKS or not self.is_long):
             size *= 2
         extent = self.extent
-        if extent is not None and not is_symbolic(extent) and extent <= 2 * ROWS and not self.is_long:
+        if extent is not None and not is_symbolic(extent) and 0 < extent <= 2 * ROWS and not self.is_long:
             return extent  # one block, of a known number of rows: there is no code for others
         return size
 
