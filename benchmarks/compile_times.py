@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from types import ModuleType
+from typing import Any
 
 from benchmarks.accesses import CASES, Case, gradients
 from benchmarks.report import table
@@ -95,7 +96,7 @@ def isl_table() -> str:
 # --- machine code ----------------------------------------------------------------
 
 #: Processor seconds that gradients and second derivatives of a kernel may take, and a stage of a chain.
-GRADIENT, SECOND, STAGE = 0.3, 1.0, 0.010
+GRADIENT, SECOND, STAGE = 0.5, 2.0, 0.010
 #: Stages of the chains.
 CHAINS = (10, 25, 50, 100)
 WORST, TRIES = 10, 3
@@ -140,12 +141,18 @@ def compiled(define: Callable[[], list[te.Tensor]]) -> Compiled:
     return Compiled((*spent[:3], spent[3] - llvm, llvm), len(walked.statements), lines)
 
 
+def kernels() -> dict[str, Any]:
+    """The corpus: kernels of libraries, papers, recurrences and scenes."""
+    from tests.te import corpus, corpus_papers, corpus_recurrences, corpus_scenes  # noqa: F401
+
+    return corpus.KERNELS
+
+
 def derivatives(name: str, order: int) -> Callable[[], list[te.Tensor]]:
     """A kernel of the corpus with its gradients, or with those of the gradients, of all inputs."""
-    from tests.te.corpus import KERNELS
 
     def define() -> list[te.Tensor]:
-        given, outputs, _ = KERNELS[name].built()
+        given, outputs, _ = kernels()[name].built()
         wanted = [t for t in given if t.dtype.kind == "f"]
         found = list(outputs)
         for k in range(order):
@@ -176,9 +183,7 @@ def best_of(define: Callable[[], list[te.Tensor]]) -> Compiled:
 
 def order_table(order: int, limit: float) -> str:
     """The kernels whose derivatives take longest, part by part, and how many are above the limit."""
-    from tests.te.corpus import KERNELS
-
-    found = sorted(((best_of(derivatives(n, order)), n) for n in KERNELS), key=lambda f: -f[0].total)
+    found = sorted(((best_of(derivatives(n, order)), n) for n in kernels()), key=lambda f: -f[0].total)
     rows = [
         (n, f"{c.total:.2f}", *(f"{p:.2f}" for p in c.parts), str(c.statements), str(c.lines))
         for c, n in found[:WORST]
