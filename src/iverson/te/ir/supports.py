@@ -39,6 +39,8 @@ from iverson.te.ir.nodes import Compute, Domain, Recurrence, Statement, recurren
 
 #: Convex pieces that a support has at most; beyond that it is everything.
 MOST_PIECES = 8
+#: Convex pieces of a condition, at most, that stays as it is written: each may be a simpler expression.
+MOST_AS_WRITTEN = 3
 
 EVERYWHERE: Expr = const(True, dtypes.bool)
 NOWHERE: Expr = const(False, dtypes.bool)
@@ -219,15 +221,11 @@ def _on_indices(condition: Expr) -> Expr:
     if constraints is not None:
         truths = [holds(c) for c in constraints]
         return NOWHERE if False in truths else EVERYWHERE if all(truths) else condition
-    if _is_of_few_pieces(condition):
-        return condition
-    condition = _coalesced(condition)
-    return condition if _is_of_few_pieces(condition) else EVERYWHERE
-
-
-def _is_of_few_pieces(condition: Expr) -> bool:
     pieces = disjoint([condition])
-    return pieces is not None and len(pieces) <= MOST_PIECES
+    if pieces is None or len(pieces) > MOST_AS_WRITTEN:
+        condition = _coalesced(condition)
+        pieces = disjoint([condition])
+    return EVERYWHERE if pieces is None or len(pieces) > MOST_PIECES else condition
 
 
 def _coalesced(condition: Expr) -> Expr:
