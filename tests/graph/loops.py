@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from iverson.graph.control import bodies
+from iverson.graph.control import loop_programs
 
 WIDTH, LENGTH = 3, 5
 
@@ -86,7 +86,7 @@ def loops() -> st.SearchStrategy[Loop]:
 def compiled_after(equations: int) -> Iterator[None]:
     """Context in which loops in eager code are compiled once their steps have run so many equations."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bodies, "PATIENCE", (equations, 0))
+        patch.setattr(loop_programs, "PATIENCE", (equations, 0))
         yield
 
 

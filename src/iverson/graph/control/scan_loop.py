@@ -24,8 +24,9 @@ from iverson.core.dispatch import Handle, make_handle, value_of
 from iverson.core.entries import NOTHING, Box, Entries
 from iverson.core.protocols import LayoutValue, Shaped
 from iverson.core.table import TABLE, F
-from iverson.graph.control.bodies import compiled, flags, hoisted, let_be_native, run, run_as_program
+from iverson.graph.control.bodies import compiled, flags, hoisted, let_be_native, run
 from iverson.graph.control.cond_checkpoint import ControlOp, batch_rule, checkpointed, define, narrowed_inputs
+from iverson.graph.control.loop_programs import run_as_program
 from iverson.graph.control.scan_derivative import Scan
 from iverson.graph.control.step_runs import cut, joined, slices
 from iverson.graph.ir.dead_code import dead_code

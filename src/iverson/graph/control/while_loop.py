@@ -20,8 +20,9 @@ from iverson.core.dispatch import Handle
 from iverson.core.entries import Entries
 from iverson.core.errors import MissingRuleError
 from iverson.core.protocols import LayoutValue
-from iverson.graph.control.bodies import Derivatives, flags, reached, run, run_as_program, zero
+from iverson.graph.control.bodies import Derivatives, flags, reached, run, zero
 from iverson.graph.control.cond_checkpoint import ControlOp, avals_of, batch_rule, define, narrowed_inputs
+from iverson.graph.control.loop_programs import run_as_program
 from iverson.graph.derivatives.differentiation import captured
 from iverson.graph.ir.dead_code import dead_code, without_effects
 from iverson.graph.ir.graph_maps import LoopMap

@@ -12,6 +12,7 @@ Of its siblings it may import `ir` and `passes`.
 - `routine_steps`: builder of steps that call routines of libraries.
 - `fourier_calls`: Fourier transforms, by NumPy's loops.
 - `library_calls`: solves, decompositions and universal functions, by routines of NumPy and LAPACK.
+- `matrix_lanes`: blocks of small matrices, each in a lane of its own, and numbers in parts.
 - `small_matrices`: batches of small matrices, factored and solved with in lanes.
 - `sort_loops`: sorting, search in sorted vectors, and positions of extrema.
 - `indexed_writes`: writes at places that index arrays name, and checks of index arrays.

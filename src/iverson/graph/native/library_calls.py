@@ -32,8 +32,8 @@ from iverson.graph.ir.nodes import Equation, Value
 from iverson.graph.native import small_matrices
 from iverson.graph.native.buffers import Memory
 from iverson.graph.native.fourier_calls import TRANSFORMS
+from iverson.graph.native.matrix_lanes import Batch
 from iverson.graph.native.routine_steps import NUMPY, STATUS, Calls, letter, spread
-from iverson.graph.native.small_matrices import Batch
 
 #: BLAS's letters.
 BLAS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
