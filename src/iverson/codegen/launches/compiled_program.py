@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from math import inf, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,9 @@ from iverson.codegen.nests import fault_reports
 from iverson.codegen.nests.nodes import Buffer, shape_at
 from iverson.codegen.programs import blas_calls
 from iverson.codegen.programs.buffer_allocation import ALIGN, Arena, arena, in_place
+from iverson.codegen.programs.code_worth import of_worth
 from iverson.codegen.programs.loop_rolling import rolled
-from iverson.codegen.programs.nodes import Branch, Nest, Program, Repeat, Step, extents, walk
+from iverson.codegen.programs.nodes import Nest, Program, extents, walk
 from iverson.codegen.programs.print import program_text
 from iverson.codegen.programs.row_fusion import by_rows
 from iverson.codegen.programs.thread_sharing import with_shared_scatters
@@ -37,11 +38,9 @@ from iverson.codegen.runtime import kernel_cache, workspaces
 from iverson.codegen.runtime.array_headers import data_offset
 from iverson.codegen.runtime.builtin_calls import builtin
 from iverson.codegen.runtime.target import Machine, host
-from iverson.codegen.schedule.code_size import in_proportion
 from iverson.core import dtypes
 from iverson.core.python.cached import cached_property
 from iverson.core.python.recent_items import RecentItems
-from iverson.expr.symbolic_numbers import is_symbolic
 
 Array = np.ndarray[Any, Any]
 #: Arenas up to so many bytes stay with their program; larger ones go back to the workspace after each call.
@@ -364,27 +363,10 @@ def planned(program: Program, threads: int | None = None) -> Planned:
     """
     program = with_shared_scatters(verify(program), threads)
     if not any(isinstance(s, Nest) and s.sizes for s in walk(program.steps)):  # lowered at once with others
-        program = by_rows(in_place(rolled(program)))
-        program = replace(program, steps=_in_proportion(program.steps, 1))
+        program = of_worth(by_rows(in_place(rolled(program))))
     places, layout = arena(program), program_emission.layout(program)
     calls = launches(program, places, layout.nests, layout.failures, threads)
     return Planned(program, places, layout, calls)
-
-
-def _in_proportion(steps: tuple[Step, ...], times: float) -> tuple[Step, ...]:
-    """The steps with code as long as their work is worth (`code_size`), where they run so often in a call."""
-    new_steps: list[Step] = []
-    for s in steps:
-        if isinstance(s, Nest):
-            phases = tuple(in_proportion(p, times) for p in s.kernel.phases)
-            s = replace(s, kernel=replace(s.kernel, phases=phases))
-        elif isinstance(s, Repeat):
-            trips = inf if s.trips is None or is_symbolic(s.trips) else s.trips
-            s = replace(s, body=_in_proportion(s.body, times * trips))
-        elif isinstance(s, Branch):
-            s = replace(s, then=_in_proportion(s.then, times), other=_in_proportion(s.other, times))
-        new_steps.append(s)
-    return tuple(new_steps)
 
 
 def compiled_before(

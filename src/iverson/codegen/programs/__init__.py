@@ -10,6 +10,7 @@ Of its siblings `launches` alone may import it; it may import the others.
 - `in_place_kernels`: kernels that may write over what they read.
 - `product_accumulation`: a product and the sum that it is added to, as one BLAS call.
 - `row_fusion`: nests over the same rows as one nest.
+- `code_worth`: loop bodies written out as often as their work is worth.
 - `buffer_allocation`: the place of each temporary buffer in the arena, and writes over buffers that are dead.
 - `blas_calls`: addresses of BLAS routines, and their arguments.
 - `interpret`: evaluation step by step, the oracle of emitted code.
