@@ -112,6 +112,8 @@ COVERED: dict[str, str] = {
     "numbers of entries, patterns themselves, which inputs are tracked": "graph.calls.compiled_ops.Compiled",
     "avals, what crosses, what is asked for, whether it is recorded; rules are those of the call": """
         graph.control.bodies.Derivatives graph.calls.compiled_ops._Differentiable""",
+    "number of steps and of inputs of each kind, direction; shapes and dtypes are those of the body": """
+        graph.control.loop_programs.LoopPrograms""",
     "values of the sizes, and which phases threads share": """
         codegen.launches.compiled_kernel.CompiledKernel""",
     "regions, of one program": """

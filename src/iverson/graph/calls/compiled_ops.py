@@ -412,7 +412,7 @@ class _Differentiable:
         key = mode, avals, arriving, request, recording
         variant, captures, crossings = self._variant(key, node, write)
         outputs = iter(variant([x for parts in all_parts for x in parts] + self._captured(captures, node)))
-        groups = [(c, [next(outputs) for _ in range(c.count)]) for c in crossings]
+        groups = [(c, c.taken_from(outputs)) for c in crossings]
         return [None if parts[0] is UNDEFINED else c.together(parts) for c, parts in groups]
 
     def _patterns(self, values: Sequence[Any], seeds: Sequence[Handle | None], node: Node) -> list[Any]:

@@ -198,29 +198,26 @@ class Derivatives:
         arriving: Sequence[Crossing],
         leaving: Sequence[int],
     ) -> Variant:
-        """`Recorded.pullback` with ``boxes=False`` (boxes leave as selections), cached by its arguments."""
+        """`Recorded.pullback`, cached by its arguments."""
         key = "pull", tuple(cotangents), tuple(wanted), recording, tuple(arriving), tuple(leaving)
         return self.once(
             key,
             lambda: self.recorded.pullback(
-                cotangents, wanted, recording=recording, arriving=arriving, leaving=leaving, boxes=False
+                cotangents, wanted, recording=recording, arriving=arriving, leaving=leaving
             ),
         )
 
     def pushforward(
-        self, given: Sequence[bool], recording: bool, arriving: Sequence[Crossing] = (), leaving: bool = False
+        self,
+        tangents: Sequence[Aval | None],
+        recording: bool,
+        arriving: Sequence[Crossing] = (),
     ) -> Variant:
-        """`Recorded.pushforward` with ``boxes=False`` (boxes leave as selections), cached by its arguments.
-
-        given : for each input, whether it has a tangent.
-        """
-        key = "push", tuple(given), recording, tuple(arriving), leaving
-        tangents = self.recorded.of_inputs(given)
+        """`Recorded.pushforward`, whose outputs may all be selections, cached by its arguments."""
+        key = "push", tuple(tangents), recording, tuple(arriving)
         return self.once(
             key,
-            lambda: self.recorded.pushforward(
-                tangents, recording=recording, arriving=arriving, leaving=leaving, boxes=False
-            ),
+            lambda: self.recorded.pushforward(tangents, recording=recording, arriving=arriving, leaving=True),
         )
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:

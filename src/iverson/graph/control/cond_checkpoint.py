@@ -8,30 +8,30 @@ the tracked operands, whose further results are what its derivative reads.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
-
 from iverson.autograd.joint_ops import JointOp
-from iverson.autograd.mode import is_grad_enabled
+from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import Node
 from iverson.core.aval import Aval
 from iverson.core.dispatch import Draw, Handle, has_entries, value_of
 from iverson.core.entries import NOTHING, Entries
 from iverson.core.errors import GraphError
 from iverson.core.op import Op, Rule
-from iverson.core.protocols import LayoutValue, Namespace, Params
-from iverson.graph.control.bodies import Derivatives, Variant, aval, defined, flags, let_be_native, run
+from iverson.core.protocols import LayoutValue, Namespace, Params, Shaped
+from iverson.graph.control.bodies import Derivatives, Variant, defined, flags, let_be_native, run
+from iverson.graph.control.forms import converted, taken_in
 from iverson.graph.derivatives.differentiation import captured
 from iverson.graph.ir.dead_code import dead_code
-from iverson.graph.ir.derivative_interface import WHOLE, Crossing, given_out, leaving_of, taken_in
+from iverson.graph.ir.derivative_interface import WHOLE, Crossing, given_out, leaving_of
 from iverson.graph.ir.graph_maps import GraphMap
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Value, values_of
 from iverson.graph.ir.operations import OPERATIONS, bound, is_absent, zero_constant
 from iverson.graph.tracing.random_draws import drawn_before, draws_inside
+from iverson.graph.tracing.trace import Trace
 from iverson.kernels.kernel_registry import Values, register
 from iverson.layouts import to_strided
 
@@ -91,12 +91,6 @@ def _run(op: Op, values: Values, params: Params) -> Any:
 def avals_of(body: Graph) -> tuple[Aval, ...]:
     """Avals of the outputs of a body: their shapes and dtypes."""
     return tuple([Aval(x.shape, x.dtype) for x in body.outputs])
-
-
-def given_avals(cotangents: Sequence[Handle | None]) -> tuple[Aval | None, ...]:
-    """Avals of cotangents or tangents; None for those that are undefined."""
-    recording = is_grad_enabled()
-    return tuple([None if x is None or is_absent(x) else aval(x, recording) for x in cotangents])
 
 
 def wanted_of(demands: Sequence[Entries]) -> tuple[int, ...]:
@@ -180,18 +174,16 @@ class _Checkpoint:
     def pull(self, demands: Sequence[Entries], node: Node, g: Sequence[Handle | None]) -> list[Any]:
         cotangents: list[Any] = [None] * len(demands)
         g = [None if is_absent(x) else x for x in g]
-        input_numbers, (arriving, parts) = wanted_of(demands), taken_in(g)
-        variant = self.derivatives.pullback(
-            given_avals(g), input_numbers, is_grad_enabled(), arriving, leaving_of(node, input_numbers)
-        )
+        input_numbers, (avals, arriving, parts) = wanted_of(demands), taken_in(g)
+        leaving = leaving_of(node, input_numbers)
+        variant = self.derivatives.pullback(avals, input_numbers, is_grad_enabled(), arriving, leaving)
         for k, ct in zip(input_numbers, self._outputs(variant, parts, node), strict=True):
             cotangents[k] = ct
         return cotangents
 
     def push(self, tangents: Sequence[Handle | None], node: Node) -> list[Any]:
-        arriving, parts = taken_in(tangents)
-        has_tangent = [t is not None for t in tangents]
-        variant = self.derivatives.pushforward(has_tangent, is_grad_enabled(), arriving, leaving=True)
+        avals, arriving, parts = taken_in(tangents)
+        variant = self.derivatives.pushforward(avals, is_grad_enabled(), arriving)
         return self._outputs(variant, parts, node)
 
     def _outputs(self, variant: Variant, seeds: list[Handle], node: Node) -> list[Any]:
@@ -302,8 +294,8 @@ class _Cond:
         for n, side in enumerate(self.sides):
             cts = [None if is_absent(x) else x for x in (*g[: self.count], *self._residuals(n, g))]
             if branch in (None, n):  # the other one may have no derivative
-                arriving, parts = taken_in(cts)
-                variant = side.pullback(given_avals(cts), input_numbers, recording, arriving, leaving)
+                avals, arriving, parts = taken_in(cts)
+                variant = side.pullback(avals, input_numbers, recording, arriving, leaving)
                 of_sides.append((variant, parts))
         cotangents: list[Any] = [None] * len(demands)
         at = [n for n, k in enumerate(input_numbers) if k in leaving]
@@ -327,29 +319,28 @@ class _Cond:
         return [*seeds, *captured(variant[1], node.inputs()[1:], outputs)]
 
     def push(self, tangents: Sequence[Handle | None], node: Node) -> list[Any]:
-        has_tangent = [t is not None for t in tangents[1:]]
-        arriving, parts = taken_in(tangents[1:])
-        variants = [self._pushed(n, has_tangent, is_grad_enabled(), arriving) for n in (0, 1)]
+        avals, arriving, parts = taken_in(tangents[1:])
+        variants = [self._pushed(n, avals, is_grad_enabled(), arriving) for n in (0, 1)]
         return self._outputs([(variant, parts) for variant in variants], node, range(len(node.out)))
 
     def _pushed(
-        self, side: int, has_tangent: Sequence[bool], recording: bool, arriving: Sequence[Crossing]
+        self, side: int, avals: Sequence[Aval | None], recording: bool, arriving: Sequence[Crossing]
     ) -> Variant:
         """Pushforward of ``side``, cached: tangents of its outputs, then of the residuals of both sides.
 
         Tangents of the residuals of the other side are UNDEFINED.
 
-        has_tangent : for each input of the bodies, whether it has a tangent.
+        avals : for each input of the bodies, the aval of its tangent, or None.
         """
         derivatives = self.sides[side]
-        graph, captures, crossings = derivatives.pushforward(has_tangent, recording, arriving, leaving=True)
+        graph, captures, crossings = derivatives.pushforward(avals, recording, arriving)
         first = sum(c.count for c in crossings[: self.count])
         outputs, residuals = graph.outputs[:first], graph.outputs[first:]
         none = (UNDEFINED,) * (len(self.sides[1 - side].forward.outputs) - self.count)
         residual_outputs = (*residuals, *none) if side == 0 else (*none, *residuals)
         padding = [WHOLE] * len(none)
         of_rest = [*crossings[self.count :], *padding] if side == 0 else [*padding, *crossings[self.count :]]
-        key = "pushed", tuple(has_tangent), recording, tuple(arriving)
+        key = "pushed", tuple(avals), recording, tuple(arriving)
         return derivatives.once(
             key,
             lambda: (
@@ -377,63 +368,65 @@ class _Cond:
         """
         variants = [variant for variant, _ in of_sides]
         key = "alike", *(id(graph) for graph, *_ in variants), tuple(leaving)
-        _, graphs, crossings = self.sides[0].once(key, lambda: (variants, *_alike(variants, leaving)))
-        at = [k for k in range(len(graphs[0].outputs)) if any(g.outputs[k] is not UNDEFINED for g in graphs)]
+        _, graphs, forms = self.sides[0].once(key, lambda: (variants, *_alike(variants, leaving)))
         operands = [self._operands(n, variant, seeds, node) for n, (variant, seeds) in enumerate(of_sides)]
         bodies = self.sides[0].once(
-            ("bodies", *map(id, graphs)), lambda: (graphs, _joined(graphs, operands, at))
+            ("bodies", *map(id, graphs)), lambda: (graphs, _joined(graphs, operands))
         )[1]
         args = [node.inputs()[0], *operands[0], *operands[1]]
-        outputs: list[Any] = [None] * len(graphs[0].outputs)
-        for k, x in zip(at, chosen(args, on_true=bodies[0], on_false=bodies[1]) if at else (), strict=True):
-            outputs[k] = x
-        return given_out(crossings, outputs)
+        out = iter(chosen(args, on_true=bodies[0], on_false=bodies[1]) if graphs[0].outputs else ())
+        return [None if form is None else form.together(form.taken_from(out)) for form in forms]
 
 
-def _alike(variants: Sequence[Variant], leaving: Container[int]) -> tuple[list[Graph], list[Crossing]]:
+def _alike(variants: Sequence[Variant], leaving: Container[int]) -> tuple[list[Graph], list[Crossing | None]]:
     """The graphs of the two ``variants``, changed to return their outputs in the same forms, and these forms.
 
-    An output that is a selection on one side gets a condition on the other side too: true everywhere if it is
-    defined there, else false everywhere. So does an output in ``leaving`` that is defined on one side only.
+    The form is None for an output that is undefined on both sides; the graphs do not return it. An output
+    that is defined on one side only is zero on the other; one in ``leaving`` is a selection then, as is one
+    that is in different boxes.
     """
-    iterators = [iter(graph.outputs) for graph, *_ in variants]
-    outputs: list[list[Any]] = [[], []]
-    constants: list[list[Any]] = [[], []]
-    common_crossings: list[Crossing] = []
+    outputs = [iter(graph.outputs) for graph, *_ in variants]
+    forms: list[Crossing | None] = []
+    likes: list[Shaped] = []
     for n, crossings in enumerate(zip(*(side_crossings for *_, side_crossings in variants), strict=True)):
-        parts = [[next(e) for _ in range(c.count)] for e, c in zip(iterators, crossings, strict=True)]
-        defined = [side_parts[0] is not UNDEFINED for side_parts in parts]
-        selects = any(c.selects for c in crossings) or (n in leaving and any(defined) and not all(defined))
-        for side, side_parts in enumerate(parts):
-            if selects and len(side_parts) == 1:
-                like = (side_parts if defined[side] else parts[1 - side])[0]
-                there = Value(Aval(like.shape, np.dtype(bool)))
-                constants[side].append((there, np.broadcast_to(np.bool_(defined[side]), like.shape)))
-                side_parts.append(there)
-            outputs[side] += side_parts
-        common_crossings.append(Crossing(selects=True) if selects else WHOLE)
-    graphs = [
-        replace(graph, outputs=tuple(side_outputs), constants=(*graph.constants, *side_constants))
-        for (graph, *_), side_outputs, side_constants in zip(variants, outputs, constants, strict=True)
-    ]
-    return graphs, common_crossings
+        of_sides = [(c, c.taken_from(side)) for c, side in zip(crossings, outputs, strict=True)]
+        defined = [(c, parts[0]) for c, parts in of_sides if parts[0] is not UNDEFINED]
+        forms.append(None)
+        if defined:
+            form, x = defined[0]
+            one_region = all(c.region == form.region for c, _ in defined)
+            selects = any(c.selects for c, _ in defined) or (n in leaving and len(defined) == 1)
+            shape = x.shape if form.region is None else form.shape
+            likes.append(Aval(shape, x.dtype))
+            forms[-1] = replace(form, selects=selects) if one_region else Crossing(selects=True)
+    return [_in_forms(graph, crossings, forms, likes) for graph, _, crossings in variants], forms
 
 
-def _joined(graphs: Sequence[Graph], operands: Sequence[Sequence[Handle]], at: Sequence[int]) -> list[Graph]:
-    """Two graphs as bodies that have the inputs of both, and the outputs at the positions ``at``."""
+def _in_forms(
+    graph: Graph, crossings: Sequence[Crossing], forms: Sequence[Crossing | None], likes: Iterable[Shaped]
+) -> Graph:
+    """The graph, changed to return its outputs in ``forms``; None for one that it does not return.
+
+    crossings : the forms in which it returns them. likes : avals of those that it is to return.
+    """
+    with Trace("cond") as level, recording(False):
+        out = iter(interpret(graph, [level.handle(v) for v in graph.inputs]))
+        of_outputs = [(form, c, c.taken_from(out)) for form, c in zip(forms, crossings, strict=True)]
+        iterator = iter(likes)
+        outputs = [
+            x for form, c, parts in of_outputs if form for x in converted(form, c, parts, next(iterator))
+        ]
+        return replace(level.rewritten(outputs), inputs=graph.inputs)
+
+
+def _joined(graphs: Sequence[Graph], operands: Sequence[Sequence[Handle]]) -> list[Graph]:
+    """Two graphs as bodies that have the inputs of both."""
     new_inputs = [tuple(Value(Aval(x.shape, x.dtype)) for x in side_operands) for side_operands in operands]
-    bodies = []
-    for n, graph in enumerate(graphs):
-        outputs, zeros = [], []
-        for k in at:
-            x = graph.outputs[k]
-            if x is UNDEFINED:
-                x, array = zero_constant(graphs[1 - n].outputs[k])
-                zeros.append((x, array))
-            outputs.append(x)
-        inputs = (*graph.inputs, *new_inputs[1]) if n == 0 else (*new_inputs[0], *graph.inputs)
-        bodies.append(Graph(inputs, graph.equations, tuple(outputs), (*graph.constants, *zeros)))
-    return bodies
+    first, second = graphs
+    return [
+        replace(first, inputs=(*first.inputs, *new_inputs[1])),
+        replace(second, inputs=(*new_inputs[0], *second.inputs)),
+    ]
 
 
 __all__ = ["ControlOp", "checkpointed", "chosen", "cond_op", "define"]

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, cast
-
-import numpy as np
+from typing import Any, TypeVar, cast
 
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import Node
 from iverson.autograd.stored_entries import spread
 from iverson.core.aval import Aval
-from iverson.core.dispatch import Handle, bind, make_handle
+from iverson.core.dispatch import Handle
 from iverson.core.entries import Entries
 from iverson.core.protocols import Shaped
 from iverson.core.table import F
 from iverson.graph.control.bodies import Derivatives, reached, zero
 from iverson.graph.control.cond_checkpoint import ControlOp, narrowed_inputs, wanted_of
+from iverson.graph.control.forms import arriving_aval, converted, form_of, taken_by
 from iverson.graph.control.step_runs import Part, Run, State, at, cut, follow, joined, state_at
 from iverson.graph.derivatives.differentiation import Capture
 from iverson.graph.ir.derivative_interface import (
@@ -29,13 +28,13 @@ from iverson.graph.ir.derivative_interface import (
     Crossing,
     crossing_of,
     leaving_of,
-    values_held,
-    where_held,
 )
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import UNDEFINED, Graph, Operand, Value
 from iverson.graph.ir.operations import OPERATIONS, is_absent
 from iverson.graph.tracing.trace import Trace
+
+T = TypeVar("T")
 
 
 class Scan:
@@ -130,7 +129,7 @@ class Scan:
         )
         recording = is_grad_enabled()
 
-        def asked(state: State) -> tuple[int, ...]:
+        def asked(state: Iterable[int]) -> tuple[int, ...]:
             return tuple(sorted({*always, *(consts + k for k in state)}))
 
         def read_after(state: State, _: int) -> State:
@@ -141,9 +140,9 @@ class Scan:
                 avals[k] = self._plain(k)  # type: ignore[call-overload]
             graph = self.derivatives.pullback(avals, asked(state), recording, (), ())[0]
             read_inputs = set(narrowed_inputs(graph))
-            return frozenset(k for n, k in enumerate(seeds) if k < carry and n in read_inputs)
+            return dict.fromkeys([k for n, k in enumerate(seeds) if k < carry and n in read_inputs], WHOLE)
 
-        start = frozenset(k - consts for k in input_numbers if k in of_carry)
+        start = dict.fromkeys([k - consts for k in input_numbers if k in of_carry], WHOLE)
         reads = follow(call.length, (), start, read_after)
         call.marks.update(call.length - r.lo for r in reads)
 
@@ -154,24 +153,21 @@ class Scan:
             """
             order = asked(state_at(reads, call.length - 1 - k))
             avals: list[Aval | None] = [None] * len(self.derivatives.forward.outputs)
-            seeds = [("carry", j, _selects(state, j)) for j in _carries(state)]
-            for j in _carries(state):
-                avals[j] = self._plain(j)
-            for j, part in sorted(call.parts_at(k).items()):
-                avals[j] = part.aval
-                seeds.append(("stacked", j, selects(part.handle)))
+            seeds = call.seeds(state, k)
+            for kind, j, form in seeds:
+                avals[j] = arriving_aval(self._plain(j), form) if kind == "carry" else call.parts[j].aval
             arriving = [WHOLE] * len(avals)
-            for _, j, is_selection in seeds:
-                arriving[j] = Crossing(selects=is_selection)
+            for _, j, form in seeds:
+                arriving[j] = form
             leaving_inputs = [j for j in order if j in leaving]
             graph, captures, crossings = self.derivatives.pullback(
                 avals, order, recording, arriving, leaving_inputs
             )
-            kinds: list[Slot] = [
+            slots: list[Slot] = [
                 ("carry", j - consts) if j in of_carry else ("sum" if j < consts else "stacked", j)
                 for j in order
             ]
-            return Variant(graph, captures, seeds, kinds, crossings)
+            return Variant(graph, captures, seeds, slots, crossings)
 
         call.run(variant)
         cotangents: list[Any] = [None] * len(demands)
@@ -198,18 +194,20 @@ class Scan:
 
         def variant(state: State, k: int) -> Variant:
             """Pushforward of step ``k``; ``state`` says which carries have a tangent before it."""
-            seeds = [("fixed", j, selects(x)) for j, x in call.fixed.items()]
-            seeds += [("carry", j, _selects(state, j)) for j in _carries(state)]
-            seeds += [("stacked", j, selects(part.handle)) for j, part in sorted(call.parts_at(k).items())]
-            at = {j + consts if kind == "carry" else j: is_selection for kind, j, is_selection in seeds}
-            has = [j in at for j in range(len(self.requires))]
-            arriving = [Crossing(selects=at.get(j, False)) for j in range(len(self.requires))]
-            graph, captures, crossings = self.derivatives.pushforward(has, recording, arriving, leaving=True)
-            kinds = [
+            seeds = call.seeds(state, k)
+            avals: list[Aval | None] = [None] * len(self.requires)
+            arriving = [WHOLE] * len(avals)
+            for kind, j, form in seeds:
+                n = j + consts if kind == "carry" else j
+                arriving[n] = form
+                like = self.body.inputs[n]
+                avals[n] = call.parts[j].aval if kind == "stacked" else arriving_aval(like, form)
+            graph, captures, crossings = self.derivatives.pushforward(avals, recording, arriving)
+            slots = [
                 ("carry", j) if j < carry else ("stacked" if j in self.place else "", j)
                 for j in range(len(crossings))
             ]
-            return Variant(graph, captures, seeds, kinds, crossings)
+            return Variant(graph, captures, seeds, slots, crossings)
 
         call.run(variant)
         return [
@@ -217,43 +215,15 @@ class Scan:
         ]
 
 
-#: Kind and number of an input or output of a step of a derivative. Its kind is "fixed" (the same in all
-#: steps), "carry", "stacked" or "sum" (added up over the steps). A selection
-#: (`graph.ir.derivative_interface`) has two slots: that of its values, then that of its condition, whose kind
-#: ends in " held".
+#: Kind and number of what goes into or comes out of a step of a derivative. Its kind is "fixed" (the same in
+#: all steps), "carry", "stacked" or "sum" (added up over the steps); "" for what nobody reads.
 Slot = tuple[str, int]
-
-
-def selects(x: Handle) -> bool:
-    """True if a handle may hold a selection."""
-    return crossing_of(x, boxes=False).selects
-
-
-def _state(slots: Iterable[Slot]) -> State:
-    """The state of some slots: numbers k of defined carries, and -1 - k for carries that are selections."""
-    numbers = {"carry": lambda k: k, "carry held": lambda k: -1 - k}
-    return frozenset(numbers[kind](k) for kind, k in slots if kind in numbers)
-
-
-def _carries(state: State) -> list[int]:
-    return sorted(k for k in state if k >= 0)
-
-
-def _selects(state: State, k: int) -> bool:
-    return -1 - k in state
-
-
-def _apart(slots: Iterable[tuple[str, int, bool]]) -> list[Slot]:
-    """Slots for ``slots`` of the form (kind, number, True for a selection): two for a selection, else one."""
-    return [
-        slot
-        for kind, k, is_selection in slots
-        for slot in ((kind, k), (f"{kind} held", k))[: 1 + is_selection]
-    ]
+#: A slot, and the form in which its value crosses: as one array, or as two for a selection.
+Port = tuple[str, int, Crossing]
 
 
 class Variant:
-    """A step of a derivative: its graph, with the slots of its first inputs and of its outputs."""
+    """A step of a derivative: its graph, whose inputs are ``seeds`` and then ``captures``."""
 
     __slots__ = ("captures", "graph", "outputs", "seeds")
 
@@ -261,26 +231,24 @@ class Variant:
         self,
         graph: Graph,
         captures: Sequence[Capture],
-        seeds: Iterable[tuple[str, int, bool]],
-        kinds: Sequence[Slot],
+        seeds: Sequence[Port],
+        slots: Sequence[Slot],
         crossings: Sequence[Crossing],
     ) -> None:
-        self.captures = tuple(captures)
-        self.seeds = tuple(_apart(seeds))
-        outputs = _apart((*slot, c.selects) for slot, c in zip(kinds, crossings, strict=True))
-        at = [k for k, x in enumerate(graph.outputs) if x is not UNDEFINED and outputs[k][0] in _KINDS]
-        self.outputs = tuple(outputs[k] for k in at)
-        self.graph = replace(graph, outputs=tuple(graph.outputs[k] for k in at))
+        self.captures, self.seeds = tuple(captures), tuple(seeds)
+        parts = iter(graph.outputs)
+        self.outputs: tuple[Port, ...] = ()
+        outputs: list[Operand] = []
+        for (kind, k), crossing in zip(slots, crossings, strict=True):
+            of_port = crossing.taken_from(parts)
+            if kind and of_port[0] is not UNDEFINED:
+                self.outputs = (*self.outputs, (kind, k, crossing))
+                outputs += of_port
+        self.graph = replace(graph, outputs=tuple(outputs))
 
     def carries(self) -> State:
-        """Set with the number k of each carry k that is defined after the step.
-
-        If carry k is a selection (values with a condition), the set contains the number -1 - k too.
-        """
-        return _state(self.outputs)
-
-
-_KINDS = frozenset(f"{kind}{suffix}" for kind in ("carry", "sum", "stacked") for suffix in ("", " held"))
+        """The carries that are defined after the step, with their forms."""
+        return {k: crossing for _, k, crossing in _of_kind(self.outputs, "carry")}
 
 
 class Linear:
@@ -328,6 +296,13 @@ class Linear:
         k, _ = self.positions(step, step + 1)
         return {j: p for j, p in self.parts.items() if p.lo <= k < p.hi}
 
+    def seeds(self, state: State, step: int) -> list[Port]:
+        """The inputs of a step before which the carries have this state."""
+        ports = [("fixed", j, form_of(x)) for j, x in self.fixed.items()]
+        ports += [("carry", j, state[j]) for j in sorted(state)]
+        parts = sorted(self.parts_at(step).items())
+        return ports + [("stacked", j, crossing_of(part.handle, boxes=False)) for j, part in parts]
+
     def run(self, variant: Callable[[State, int], Variant]) -> None:
         """Run all steps, and leave their results in ``carries``, ``sums`` and ``pieces``.
 
@@ -336,7 +311,7 @@ class Linear:
         runs = follow(
             self.length,
             self.marks,
-            _state(_apart(("carry", k, selects(x)) for k, x in self.carries.items())),
+            {k: form_of(x) for k, x in self.carries.items()},
             lambda state, k: variant(state, k).carries(),
         )
         for r in runs:
@@ -351,79 +326,72 @@ class Linear:
     def _one(self, step: Variant, k: int) -> None:
         """Run step ``k`` alone, as equations outside of any loop."""
         position, _ = self.positions(k, k + 1)
-        args = [self._seed(slot, lambda x: at(x, position)) for slot in step.seeds]
+        args = [x for port in step.seeds for x in self._seed(port, lambda x: at(x, position))]
         for capture in step.captures:
             is_stacked, x = self._captured(capture)
             args.append(at(x, position) if is_stacked else x)
+        parts = iter(interpret(step.graph, args))
         self.carries = {}
-        values = _together(dict(zip(step.outputs, interpret(step.graph, args), strict=True)))
-        for (kind, j), x in values.items():
-            if kind == "carry":
-                self.carries[j] = x
-            elif kind == "sum":
-                self._add(j, x)
+        for kind, j, crossing in step.outputs:
+            x = crossing.together(crossing.taken_from(parts))
+            if kind == "stacked":
+                self.pieces.setdefault(j, []).append((position, position + 1, F.expand_dims(x, axis=(0,))))
             else:
-                stacked_value = F.expand_dims(x, axis=(0,))
-                self.pieces.setdefault(j, []).append((position, position + 1, stacked_value))
+                self._take(kind, j, x)
 
-    def _add(self, k: int, x: Handle) -> None:
-        self.sums[k] = F.add(self.sums[k], x) if k in self.sums else x
+    def _take(self, kind: str, k: int, x: Handle) -> None:
+        """Take what steps have left in a carry or a sum."""
+        if kind == "carry":
+            self.carries[k] = x
+        else:
+            self.sums[k] = F.add(self.sums[k], x) if k in self.sums else x
 
     def _several(self, step: Variant, r: Run) -> None:
         """Run the steps of ``r``, which all are like ``step``, as one scan."""
         lo, hi = self.positions(r.lo, r.hi)
         captured = [self._captured(c) for c in step.captures]
-        carry_slots = _of_kind(step.seeds, "carry")
-        sum_slots = _of_kind(step.outputs, "sum")
-        stacked_slots = _of_kind(step.outputs, "stacked")
-        body = self.scan.body_of(step, [is_stacked for is_stacked, _ in captured])
-        likes = dict(zip(step.outputs, step.graph.outputs, strict=True))
-        init = [self._seed(s, lambda x: x) for s in carry_slots]
-        init += [zero(likes[s]) for s in sum_slots]
-        fixed = [self._seed(s, lambda x: x) for s in _of_kind(step.seeds, "fixed")]
+        carries, sums = _of_kind(step.seeds, "carry"), _of_kind(step.outputs, "sum")
+        seed = {port: self._seed(port, lambda x: cut(x, lo, hi)) for port in step.seeds}
+        init = [x for port in carries for x in seed[port]]
+        init += [
+            zero(x)
+            for port, parts in _by_port(step.outputs, step.graph.outputs)
+            if port in sums
+            for x in parts
+        ]
+        fixed = [x for port in _of_kind(step.seeds, "fixed") for x in seed[port]]
         fixed += [x for is_stacked, x in captured if not is_stacked]
-        xs = [self._seed(s, lambda x: cut(x, lo, hi)) for s in _of_kind(step.seeds, "stacked")]
+        xs = [x for port in _of_kind(step.seeds, "stacked") for x in seed[port]]
         xs += [cut(x, lo, hi) for is_stacked, x in captured if is_stacked]
-        out = list(
+        out = iter(
             _op().evaluate(
                 [*fixed, *init, *xs],
-                body=body,
+                body=self.scan.body_of(step, [is_stacked for is_stacked, _ in captured]),
                 consts=len(fixed),
                 carry=len(init),
                 length=hi - lo,
                 reverse=self.reverse,
             )
         )
-        values = _together(dict(zip([*carry_slots, *sum_slots, *stacked_slots], out, strict=True)))
         self.carries = {}
-        for (kind, k), x in values.items():
-            if kind == "carry":
-                self.carries[k] = x
-            elif kind == "sum":
-                self._add(k, x)
-            else:
-                self.pieces.setdefault(k, []).append((lo, hi, x))
+        for kind, k, crossing in (*carries, *sums):
+            self._take(kind, k, crossing.together(crossing.taken_from(out)))
+        for _, k, crossing in _of_kind(step.outputs, "stacked"):
+            form = crossing.stacked(hi - lo)
+            self.pieces.setdefault(k, []).append((lo, hi, form.together(form.taken_from(out))))
 
-    def _seed(self, slot: Slot, part: Callable[[Handle], Handle]) -> Any:
-        """Choose the handle that goes into the input ``slot`` of one or several steps of the derivative.
-
-        A "fixed" slot gets the whole fixed value, a "stacked" slot gets the result of ``part``, and a
-        "carry" slot gets the present value of the carry, or a zero if the carry has none. If this value is
-        a selection (values with a condition), a slot whose kind ends in " held" gets the condition, and
-        others the values.
-
-        part : function that takes the slices for these steps out of a stacked value.
+    def _seed(self, port: Port, part: Callable[[Handle], Handle]) -> list[Any]:
+        """The handles that go into one or several steps for a seed: a fixed value, the present value of a
+        carry, or that part of a stacked value which ``part`` takes.
         """
-        kind, k = slot
-        if kind.startswith("fixed"):
+        kind, k, crossing = port
+        if kind == "fixed":
             x = self.fixed[k]
-        elif kind.startswith("stacked"):
+        elif kind == "stacked":
             x = part(self.parts[k].handle)
         else:
-            x = self.carries[k] if k in self.carries else zero(self.scan.carry_like(k))
-        if kind.endswith("held"):
-            return bind(where_held, (x,))
-        return bind(values_held, (x,)) if selects(x) else x
+            return taken_by(crossing, self.carries.get(k, zero(self.scan.carry_like(k))))
+        return crossing.apart(x)
 
     def _captured(self, capture: Capture) -> tuple[bool, Any]:
         """For a value that a step captures: True if it is stacked over the steps, and its handle."""
@@ -450,52 +418,35 @@ def _body(step: Variant, stacked: Sequence[bool], scan: Scan) -> Graph:
     values. See `Scan.body_of`.
     """
     with Trace("scan") as level, recording(False):
-        handles = [level.handle(v) for v in step.graph.inputs]
-        out = dict(zip(step.outputs, interpret(step.graph, handles), strict=True))
-        outputs = [out[s] if s in out else _missing(s, out, scan) for s in _of_kind(step.seeds, "carry")]
-        for s in _of_kind(out, "sum"):
-            x = level.input(Aval(out[s].shape, out[s].dtype))
-            there = out.get((f"{s[0]} held", s[1]))
-            y = out[s] if there is None else F.where(there, out[s], 0)
-            outputs.append(F.logical_or(x, y) if s[0] == "sum held" else F.add(x, y))
-        outputs += [out[s] for s in _of_kind(out, "stacked")]
+        out = interpret(step.graph, [level.handle(v) for v in step.graph.inputs])
+        parts = {(kind, k): (c, x) for (kind, k, c), x in _by_port(step.outputs, out)}
+        outputs: list[Handle] = []
+        for kind, k, form in _of_kind(step.seeds, "carry"):
+            outputs += converted(form, *parts.get((kind, k), (WHOLE, [UNDEFINED])), scan.carry_like(k))
+        for kind, k, crossing in _of_kind(step.outputs, "sum"):
+            x = parts[kind, k][1]
+            before = [level.input(Aval(y.shape, y.dtype)) for y in x]
+            outputs.append(F.add(before[0], F.where(x[1], x[0], 0) if crossing.selects else x[0]))
+            outputs += [F.logical_or(*pair) for pair in zip(before[1:], x[1:], strict=True)]
+        outputs += [x for kind, k, _ in _of_kind(step.outputs, "stacked") for x in parts[kind, k][1]]
         graph = level.rewritten(outputs)
-    kinds = [kind for kind, _ in step.seeds] + ["stacked" if s else "fixed" for s in stacked]
-    order = [
-        v
-        for kind in ("fixed", "carry")
-        for k, v in zip(kinds, step.graph.inputs, strict=True)
-        if k.startswith(kind)
-    ]
-    inputs = (
-        *order,
-        *graph.inputs,
-        *(v for k, v in zip(kinds, step.graph.inputs, strict=True) if k.startswith("stacked")),
-    )
-    return replace(graph, inputs=inputs)
+    kinds = [kind for kind, _, crossing in step.seeds for _ in range(crossing.count)]
+    kinds += ["stacked" if s else "fixed" for s in stacked]
+    of_kind = {
+        kind: [v for k, v in zip(kinds, step.graph.inputs, strict=True) if k == kind]
+        for kind in ("fixed", "carry", "stacked")
+    }
+    return replace(graph, inputs=(*of_kind["fixed"], *of_kind["carry"], *graph.inputs, *of_kind["stacked"]))
 
 
-def _missing(slot: Slot, out: dict[Slot, Handle], scan: Scan) -> Any:
-    """A carry that a step does not compute: a zero; or its condition, which is true where values are held."""
-    kind, k = slot
-    like = scan.carry_like(k)
-    if kind == "carry":
-        return zero(like)
-    return make_handle(np.broadcast_to(np.bool_(("carry", k) in out), like.shape))
+def _by_port(ports: Sequence[Port], values: Iterable[T]) -> list[tuple[Port, list[T]]]:
+    """Each port with its values."""
+    iterator = iter(values)
+    return [(port, port[2].taken_from(iterator)) for port in ports]
 
 
-def _together(out: dict[Slot, Handle]) -> dict[Slot, Any]:
-    """Values by their slots; a selection is put together from its values and its condition."""
-    values = {}
-    for (kind, k), x in out.items():
-        if not kind.endswith("held"):
-            there = out.get((f"{kind} held", k))
-            values[kind, k] = x if there is None else F.bracket(there, x, negated=False)
-    return values
-
-
-def _of_kind(slots: Iterable[Slot], kind: str) -> list[Slot]:
-    return [s for s in slots if s[0] in (kind, f"{kind} held")]
+def _of_kind(ports: Iterable[Port], kind: str) -> list[Port]:
+    return [port for port in ports if port[0] == kind]
 
 
 def _op() -> ControlOp:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from iverson.core.protocols import LayoutValue, Shaped
 from iverson.core.table import TABLE, F
 from iverson.graph.control.bodies import compiled, flags, hoisted, let_be_native, run
 from iverson.graph.control.cond_checkpoint import ControlOp, batch_rule, checkpointed, define, narrowed_inputs
-from iverson.graph.control.loop_programs import run_as_program
+from iverson.graph.control.loop_programs import programs_of_loop
 from iverson.graph.control.scan_derivative import Scan
 from iverson.graph.control.step_runs import cut, joined, slices
 from iverson.graph.ir.dead_code import dead_code
@@ -37,7 +38,7 @@ from iverson.graph.ir.operations import bound
 from iverson.graph.tracing.random_draws import drawn_before
 from iverson.graph.tracing.trace import Trace
 from iverson.kernels.index_keys import canonical_slice
-from iverson.layouts import Strided, aligned_empty
+from iverson.layouts import Strided, aligned_empty, are_strided
 
 
 def scanned(
@@ -139,21 +140,32 @@ def _prepared(
 def _loop(
     *values: LayoutValue, body: Graph, consts: int, carry: int, length: int, reverse: bool
 ) -> tuple[Any, ...]:
-    """Kernel of `scan`: runs the body step by step; returns the last carry and the stacked results."""
-    call: dict[str, Any] = {"consts": consts, "carry": carry, "reverse": reverse}
-    key = length, *call.values()
-    out = run_as_program("scan", [body], values, length, key, lambda: _steps(body, length, call))
-    if out is not None:
-        return tuple(out)
+    """Kernel of `scan`: runs the body step by step; returns the last carry and the stacked results.
+
+    What remains runs as a program, if that is due, from the step on before which all values are strided.
+    """
     fixed, state = values[:consts], list(values[consts : consts + carry])
     xs = values[consts + carry :]
-    stacks = [_Stack(x, length) for x in body.outputs[carry:]]
-    for t in reversed(range(length)) if reverse else range(length):
+    stacks = [_Stack(x, length, reverse) for x in body.outputs[carry:]]
+    call: dict[str, Any] = {"consts": consts, "carry": carry, "reverse": reverse}
+    programs = programs_of_loop([body], length) if length and are_strided((*fixed, *xs)) else None
+    for k in range(length):
+        lo, hi = (0, length - k) if reverse else (k, length)
+        if programs is not None and are_strided(state):
+            steps, graph = hi - lo, partial(_steps, body, hi - lo, call)
+            remaining = [np.asarray(x[lo:hi]) for x in xs if type(x) is Strided]
+            out = programs.run("scan", [*fixed, *state, *remaining], (steps, *call.values()), graph)
+            if out is not None:
+                state = list(out[:carry])
+                for stack, rows in zip(stacks, out[carry:], strict=True):
+                    stack.put_rows(lo, rows)
+                break
+        t = hi - 1 if reverse else lo
         out = run(body, [*fixed, *state, *[_slice(x, t) for x in xs]])
         state = list(out[:carry])
         for stack, y in zip(stacks, out[carry:], strict=True):
             stack.put(t, y)
-    return (*state, *(s.stacked(reverse) for s in stacks))
+    return (*state, *(s.stacked() for s in stacks))
 
 
 def _slice(x: LayoutValue, t: int) -> Any:
@@ -167,8 +179,8 @@ def _slice(x: LayoutValue, t: int) -> Any:
 class _Stack:
     """One result of all steps, stacked: in one array as long as it is strided."""
 
-    def __init__(self, like: Shaped, length: int) -> None:
-        self.like, self.length = like, length
+    def __init__(self, like: Shaped, length: int, reverse: bool) -> None:
+        self.like, self.length, self.reverse = like, length, reverse
         self.array: Any = None
         self.values: list[Any] = []
 
@@ -185,12 +197,23 @@ class _Stack:
             self.array = None
         self.values.append(y)
 
-    def stacked(self, reverse: bool) -> Any:
+    def put_rows(self, lo: int, rows: LayoutValue) -> None:
+        """Put the results of all steps that remain, from ``lo`` on."""
+        if self.length == rows.shape[0]:
+            self.array = rows
+        elif self.array is not None and type(rows) is Strided:
+            self.array[lo : lo + rows.shape[0]] = rows
+        else:
+            steps = range(rows.shape[0])
+            for k in reversed(steps) if self.reverse else steps:
+                self.put(lo + k, _slice(rows, k))
+
+    def stacked(self) -> Any:
         if self.array is not None:
             return self.array
         if not self.length:
             return aligned_empty((0, *self.like.shape), self.like.dtype)
-        values = self.values[::-1] if reverse else self.values
+        values = self.values[::-1] if self.reverse else self.values
         with recording(False):
             return value_of(F.stack(*map(make_handle, values), axis=0))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,12 +16,54 @@ from iverson.core.protocols import Shaped
 from iverson.core.region import Region
 from iverson.core.table import F
 from iverson.graph.control.bodies import aval
+from iverson.graph.ir.derivative_interface import Crossing
 from iverson.kernels.index_keys import canonical_slice
 
 #: Number of steps of a loop that may each be a run alone, besides those that begin where a part does.
 _ALONE = 4
 
-State = frozenset[int]
+#: The carries that are defined before or after a step, by number, each with the form in which it crosses.
+State = Mapping[int, Crossing]
+
+
+def joined_states(a: State, b: State) -> State:
+    """The state of steps before which a carry is as in one of two states.
+
+    A carry that is in two different boxes may be anywhere.
+    """
+    common = {k: Crossing(selects=a[k].selects or b[k].selects) for k in a.keys() & b.keys() if a[k] != b[k]}
+    return {**b, **a, **common}
+
+
+def settled(state: State, step: Callable[[State], State], selecting: set[int]) -> State:
+    """The state, joined with those after any number of steps from it.
+
+    A carry that is a selection only because entries of a box have moved has all its entries instead: its
+    condition makes steps four times slower, as measured.
+
+    selecting : the carries that are selections for other reasons.
+    """
+    while True:
+        state = _selecting_only(state, selecting)
+        after = step(state)
+        selecting = _and_selecting(state, after, step, selecting)
+        if (together := joined_states(state, _selecting_only(after, selecting))) == state:
+            return state
+        state = together
+
+
+def _selecting_only(state: State, selecting: set[int]) -> State:
+    return {k: replace(c, selects=c.selects and k in selecting) for k, c in state.items()}
+
+
+def _and_selecting(
+    state: State, after: State, step: Callable[[State], State], selecting: set[int]
+) -> set[int]:
+    """``selecting``, with the carries that are selections after a step though no box comes into it."""
+    new = {k for k, c in after.items() if c.selects} - selecting
+    if new:
+        after = step({k: Crossing(selects=k in selecting) for k in state})
+    return selecting | {k for k in new if k in after and after[k].selects}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +86,26 @@ def follow(length: int, marks: Iterable[int], state: State, step: Callable[[Stat
     """
     runs: list[Run] = []
     alone = _ALONE
+    selecting = {k for k, c in state.items() if c.selects}
     for lo, hi in pairwise(sorted({0, length, *marks})):
         while lo < hi:
-            after = step(state, lo)
+            at_step = partial(_at, step, lo)
+            after = at_step(state)
+            selecting = _and_selecting(state, after, at_step, selecting)
             if after != state and alone and hi - lo > 1:
                 alone -= 1
                 runs.append(Run(lo, lo + 1, state))
                 state, lo = after, lo + 1
                 continue
             if hi - lo > 1:
-                while not after <= state:
-                    state |= after
-                    after = step(state, lo)
-                after = state
+                after = state = settled(state, at_step, selecting)
             runs.append(Run(lo, hi, state))
             state, lo = after, hi
     return runs
+
+
+def _at(step: Callable[[State, int], State], k: int, state: State) -> State:
+    return step(state, k)
 
 
 def state_at(runs: Sequence[Run], k: int) -> State:

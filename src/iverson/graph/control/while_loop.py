@@ -11,20 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from iverson.autograd.mode import is_grad_enabled, recording
 from iverson.autograd.node import Node
-from iverson.core.aval import Aval
+from iverson.autograd.stored_entries import spread
 from iverson.core.dispatch import Handle
 from iverson.core.entries import Entries
 from iverson.core.errors import MissingRuleError
 from iverson.core.protocols import LayoutValue
 from iverson.graph.control.bodies import Derivatives, flags, reached, run, zero
+from iverson.graph.control.bodies import Variant as Derivative
 from iverson.graph.control.cond_checkpoint import ControlOp, avals_of, batch_rule, define, narrowed_inputs
-from iverson.graph.control.loop_programs import run_as_program
+from iverson.graph.control.forms import arriving_aval, converted, form_of
+from iverson.graph.control.loop_programs import programs_of_loop
+from iverson.graph.control.step_runs import State, settled
 from iverson.graph.derivatives.differentiation import captured
 from iverson.graph.ir.dead_code import dead_code, without_effects
+from iverson.graph.ir.derivative_interface import WHOLE
 from iverson.graph.ir.graph_maps import LoopMap
 from iverson.graph.ir.interpret import interpret
 from iverson.graph.ir.nodes import UNDEFINED, Argument, Equation, Graph, Value
@@ -46,12 +51,15 @@ def repeated(args: Sequence[Argument], *, condition: Graph, body: Graph, consts:
 
 def _loop(*values: LayoutValue, condition: Graph, body: Graph, consts: int) -> tuple[Any, ...]:
     fixed, state = values[:consts], values[consts:]
-    graphs, make = [body, condition], lambda: _graph(condition, body, consts)
-    while (out := run_as_program("while_loop", graphs, [*fixed, *state], 1, consts, make)) is None:
+    make = partial(_graph, condition, body, consts)
+    while True:
+        programs = programs_of_loop([body, condition], 1)
+        out = None if programs is None else programs.run("while_loop", [*fixed, *state], consts, make)
+        if out is not None:
+            return tuple(out)
         if not to_strided(run(condition, [*fixed, *state])[0]).item():
             return tuple(state)
         state = tuple(run(body, [*fixed, *state]))
-    return tuple(out)
 
 
 def _graph(condition: Graph, body: Graph, consts: int) -> Graph:
@@ -139,60 +147,73 @@ class _While:
 
         None for the tangent of a carry that depends on no tangent.
         """
-        consts = self.consts
-        has = tuple(self._settled([t is not None for t in tangents]))
-        key = "with tangents", has, is_grad_enabled()
-        condition, body, outside = self.derivatives.once(
-            key, lambda: self._with_tangents(has, is_grad_enabled())
+        consts, recorded = self.consts, is_grad_enabled()
+        tangents = [None if t is None else spread(t) for t in tangents]
+        start = {k: form_of(t) for k, t in enumerate(tangents) if t is not None}
+        selecting = {k for k, form in start.items() if form.selects}
+        state = settled(start, lambda state: self._after(state, recorded), selecting)
+        key = "with tangents", tuple(sorted(state.items())), recorded
+        condition, body, outside = self.derivatives.once(key, lambda: self._with_tangents(state, recorded))
+        inputs, moving = node.inputs(), sorted(state)
+        seeds = {k: state[k].apart(zero(inputs[k]) if (t := tangents[k]) is None else t) for k in moving}
+        fixed = [*inputs[:consts], *(x for k in moving if k < consts for x in seeds[k]), *outside]
+        args = [*fixed, *inputs[consts:], *(x for k in moving if k >= consts for x in seeds[k])]
+        out = iter(
+            repeated(args, condition=condition, body=body, consts=len(fixed))[len(self.body.outputs) :]
         )
-        moving = [k for k, has_tangent in enumerate(has) if has_tangent]
-        inputs = node.inputs()
-        seeds = [zero(inputs[k]) if tangents[k] is None else tangents[k] for k in moving]
-        fixed = [t for k, t in zip(moving, seeds, strict=True) if k < consts]
-        carry_tangents = [t for k, t in zip(moving, seeds, strict=True) if k >= consts]
-        fixed = [*inputs[:consts], *fixed, *outside]
-        args = [*fixed, *inputs[consts:], *carry_tangents]
-        out = repeated(args, condition=condition, body=body, consts=len(fixed))
         out_tangents: list[Any] = [None] * len(self.body.outputs)
-        for k, t in zip([k for k in moving if k >= consts], out[len(out_tangents) :], strict=True):
-            out_tangents[k - consts] = t
+        for k in moving:
+            if k >= consts:
+                out_tangents[k - consts] = state[k].together(state[k].taken_from(out))
         return out_tangents
 
-    def _with_tangents(self, has: Sequence[bool], recorded: bool) -> tuple[Graph, Graph, list[Any]]:
+    def _pushed(self, state: State, recorded: bool) -> Derivative:
+        """The pushforward of a step before which tangents, by number of the input, have these forms."""
+        count = len(self.body.inputs)
+        avals = [arriving_aval(v, state[k]) if k in state else None for k, v in enumerate(self.body.inputs)]
+        arriving = [state.get(k, WHOLE) for k in range(count)]
+        return self.derivatives.pushforward(avals, recorded, arriving)
+
+    def _after(self, state: State, recorded: bool) -> State:
+        """The state after a step."""
+        graph, _, crossings = self._pushed(state, recorded)
+        outputs = iter(graph.outputs)
+        forms = [(k, c, c.taken_from(outputs)) for k, c in enumerate(crossings[: len(self.body.outputs)])]
+        after = {k + self.consts: c for k, c, parts in forms if parts[0] is not UNDEFINED}
+        return {**{k: c for k, c in state.items() if k < self.consts}, **after}
+
+    def _with_tangents(self, state: State, recorded: bool) -> tuple[Graph, Graph, list[Any]]:
         """Condition and body of the loop that computes tangents too, and the tensors from outside.
 
         Both graphs have the inputs (consts, tangents of consts, tensors from outside that rules read, carry,
         tangents of the carry).
 
-        has : for each input of the body, whether it has a tangent.
+        state : the forms of the tangents in each step, by number of the input of the body.
         recorded : whether the derivative may be differentiated itself.
         """
-        graph, captures, _ = self.derivatives.pushforward(has, recorded)
-        f, consts = self.derivatives.forward, self.consts
-        moving = [k for k, has_tangent in enumerate(has) if has_tangent]
+        graph, captures, crossings = self._pushed(state, recorded)
+        f, consts, count = self.derivatives.forward, self.consts, len(self.body.outputs)
+        outside = [x for kind, x in captures if kind == "outside"]
+        values = iter(graph.inputs)
+        likes = {k: state[k].taken_from(values) for k in sorted(state)}
         with Trace("while_loop") as level, recording(False):
-            inputs = [level.input(v.aval) for v in f.inputs]
-            seeds = {k: level.input(Aval(f.inputs[k].shape, f.inputs[k].dtype)) for k in moving}
-            out = interpret(without_effects(f), inputs)
-            outside = [x for kind, x in captures if kind == "outside"]
-            around = iter([level.input(aval_of(x)) for x in outside])
-            reads = [(kind, next(around) if kind == "outside" else k) for kind, k in captures]
-            pushed = interpret(graph, [*seeds.values(), *captured(reads, inputs, out)])
-            tangents = [pushed[k - consts] for k in moving if k >= consts]
-            likes = [f.inputs[k] for k in moving if k >= consts]
-            tangents = [zero(v) if t is UNDEFINED else t for t, v in zip(tangents, likes, strict=True)]
-            body = level.rewritten([*out[: len(self.body.outputs)], *tangents])
-        order = [
-            *range(consts),
-            *(len(f.inputs) + n for n, k in enumerate(moving) if k < consts),
-            *range(len(f.inputs) + len(moving), len(f.inputs) + len(moving) + len(outside)),
-            *range(consts, len(f.inputs)),
-            *(len(f.inputs) + n for n, k in enumerate(moving) if k >= consts),
-        ]
-        body = replace(body, inputs=tuple(body.inputs[k] for k in order))
-        iterator = iter(self.condition.inputs)
-        condition_inputs = [
-            next(iterator) if k < len(f.inputs) else Value(v.aval)
-            for k, v in zip(order, body.inputs, strict=True)
-        ]
-        return replace(self.condition, inputs=tuple(condition_inputs)), body, outside
+            fixed = [level.input(v.aval) for v in f.inputs[:consts]]
+            seeds = [level.input(v.aval) for k in likes if k < consts for v in likes[k]]
+            around = [level.input(aval_of(x)) for x in outside]
+            carry = [level.input(v.aval) for v in f.inputs[consts:]]
+            carried_seeds = [level.input(v.aval) for k in likes if k >= consts for v in likes[k]]
+            out = interpret(without_effects(f), [*fixed, *carry])
+            of_outside = iter(around)
+            reads = [(kind, next(of_outside) if kind == "outside" else k) for kind, k in captures]
+            args = [*seeds, *carried_seeds, *captured(reads, [*fixed, *carry], out)]
+            parts = iter(interpret(graph, args))
+            pushed = [(c, c.taken_from(parts)) for c in crossings[:count]]
+            tangents = [
+                x for k in likes if k >= consts for x in converted(state[k], *pushed[k - consts], f.inputs[k])
+            ]
+            body = level.rewritten([*out[:count], *tangents])
+        new = [Value(v.aval) for v in body.inputs]
+        new[:consts] = self.condition.inputs[:consts]
+        at = consts + len(seeds) + len(around)
+        new[at : at + len(carry)] = self.condition.inputs[consts:]
+        return replace(self.condition, inputs=tuple(new)), body, outside

@@ -198,7 +198,6 @@ class Recorded:
         recording: bool,
         arriving: Sequence[Crossing] = (),
         leaving: Container[int] = (),
-        boxes: bool = True,
     ) -> tuple[Graph, tuple[Capture, ...], list[Crossing]]:
         """The graph from cotangents of `forward`'s outputs to those of the wanted inputs, its captures, and
         the forms in which its outputs cross.
@@ -207,10 +206,9 @@ class Recorded:
         recording : whether it may be differentiated: then it relies on zeros of constants only.
         arriving : forms in which cotangents cross; the condition of a selection comes after its values.
         leaving : inputs whose cotangents may be selections and boxes; in others, selections are carried out.
-        boxes : whether only the entries inside a box leave; if not, a box leaves as a selection.
         """
         equations, seeds, outputs, crossings = self._pulled(
-            cotangents, wanted, recording=recording, arriving=arriving, leaving=leaving, boxes=boxes
+            cotangents, wanted, recording=recording, arriving=arriving, leaving=leaving
         )
         return *self.closed(equations, seeds, outputs), crossings
 
@@ -225,10 +223,9 @@ class Recorded:
         recording: bool,
         arriving: Sequence[Crossing] = (),
         leaving: bool = False,
-        boxes: bool = True,
     ) -> tuple[Graph, tuple[Capture, ...], list[Crossing]]:
         """The graph from tangents of inputs to those of `forward`'s outputs; parameters as of `pullback`."""
-        equations, seeds, outputs, crossings = self._pushed(tangents, recording, arriving, leaving, boxes)
+        equations, seeds, outputs, crossings = self._pushed(tangents, recording, arriving, leaving)
         return *self.closed(equations, seeds, outputs), crossings
 
     def _pushed(
@@ -237,7 +234,6 @@ class Recorded:
         recording: bool,
         arriving: Sequence[Crossing] = (),
         leaving: bool = False,
-        boxes: bool = True,
     ) -> _Written:
         """Write the pushforward down; see `pushforward` for the arguments."""
         with self.rules, self.level, self.level.region() as equations:
@@ -251,7 +247,7 @@ class Recorded:
             return (
                 equations,
                 seeds,
-                *self._leaving(outputs, range(len(outputs)) if leaving else (), equations, seeds, boxes),
+                *self._leaving(outputs, range(len(outputs)) if leaving else (), equations, seeds),
             )
 
     def _pulled(
@@ -262,7 +258,6 @@ class Recorded:
         recording: bool,
         arriving: Sequence[Crossing] = (),
         leaving: Container[int] = (),
-        boxes: bool = True,
     ) -> _Written:
         """Write the pullback to the inputs ``input_numbers`` down; see `pullback` for the other arguments."""
         slots = self.slots()
@@ -277,7 +272,7 @@ class Recorded:
             with let_leave(input_slots[n][0] for n in at):
                 pulled = engine.reverse(seed_cotangents, demands, create_graph=recording, select=False)
             outputs = list(map(pulled.get, input_slots))
-            return equations, seeds, *self._leaving(outputs, at, equations, seeds, boxes)
+            return equations, seeds, *self._leaving(outputs, at, equations, seeds)
 
     def _seeds(
         self, avals: Sequence[Aval | None], arriving: Sequence[Crossing]
@@ -299,7 +294,6 @@ class Recorded:
         at: Container[int],
         equations: Sequence[Equation],
         seeds: Iterable[Value],
-        boxes: bool,
     ) -> tuple[list[Operand], list[Crossing]]:
         """Outputs of a derivative, for ``handles`` of cotangents or tangents, and their forms.
 
@@ -307,7 +301,6 @@ class Recorded:
         selections and boxes; in others, selections are carried out.
 
         seeds : inputs of the derivative. A box among them is not tracked, in the calls that it is for.
-        boxes : as for `pullback`.
         """
         analysis: Found | None = None
         outputs: list[Operand] = []
@@ -320,7 +313,7 @@ class Recorded:
                     boxed = (v for v in seeds if not isinstance(v.aval.support, Stored))
                     every = (*self.primal.equations, *equations)
                     analysis = Found(every, self.level.constants, boxed)
-                crossings[k] = analysis.crossing(self.level.operand(x), boxes=boxes)
+                crossings[k] = analysis.crossing(self.level.operand(x))
                 outputs += map(self.level.operand, crossings[k].apart(x))
             else:
                 outputs.append(self.level.operand(selected(x)))

@@ -16,12 +16,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from iverson.autograd.node import Node
-from iverson.autograd.stored_entries import spread
 from iverson.core import entries
 from iverson.core.aval import Aval, has_shape
 from iverson.core.dispatch import Handle, LevelValue, bind, is_tracked, may_select, slot_of, value_of
@@ -35,9 +34,11 @@ from iverson.graph.ir.nodes import Equation, Value, values_of
 from iverson.kernels.kernel_registry import register
 from iverson.layouts import Box, Bracket, Packed, Sparse, Zero, support_of, to_strided
 from iverson.layouts.bracket import held
-from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
+from iverson.ops.numbers.selection_ops import TAKEN_APART, begins, scatters_boxes
 from iverson.ops.rules import loops
 from iverson.ops.rules.entry_maps import Elementwise
+
+T = TypeVar("T")
 
 #: The values of a selection that is not made yet; for any other value, its entries. Values must not be read
 #: where the selection does not hold them.
@@ -111,6 +112,7 @@ def held_apart(x: Handle) -> tuple[Any, Any]:
 class Crossing:
     """Form in which a value crosses the interface: its entries in a region, or all, and maybe a condition.
 
+    shape : the shape of the value, if it has a region.
     region : the region outside of which it is zero, if only its entries there cross.
     selects : whether a condition crosses beside it, which says where it holds values.
     """
@@ -129,6 +131,17 @@ class Crossing:
         """The value, from the handles that crossed for it."""
         x = F.bracket(parts[1], parts[0], negated=False) if self.selects else parts[0]
         return x if self.region is None else F.embed(x, key=self.region.slices, shape=self.shape)
+
+    def taken_from(self, parts: Iterator[T]) -> list[T]:
+        """The next of ``parts``: those of this value."""
+        return [next(parts) for _ in range(self.count)]
+
+    def stacked(self, n: int) -> Crossing:
+        """The form of ``n`` such values, stacked along a new first axis."""
+        if self.region is None:
+            return self
+        start, stop = self.region
+        return Crossing((n, *self.shape), Region((0, *start), (n, *stop)), self.selects)
 
     @property
     def count(self) -> int:
@@ -195,11 +208,12 @@ class Found:
 
     def _carries(self, e: Equation) -> bool:
         """True if the results may be selections because an operand is one, or is a box whose entries move to
-        places that only a run knows."""
+        places that only a run knows: to no box."""
         operands = values_of(e.operands)
         if self.selections.isdisjoint(operands):
             boxes = [v for v in operands if v.aval.support is not FULL]
-            return e.op.entry_map.moves and not self.placed.isdisjoint(boxes)
+            known = all(isinstance(v.aval.support, entries.Box) for v in e.results)
+            return scatters_boxes(e.op) and not known and not self.placed.isdisjoint(boxes)
         if not e.op.elementwise:
             return True
         zero = self.selections.union(v for v in operands if v.aval.support is NOTHING)
@@ -207,19 +221,14 @@ class Found:
         groups = e.op.groups(len(e.operands))
         return any(map(zeros.issuperset, groups)) or (e.op.zero_preserving and len(zeros) == len(e.operands))
 
-    def crossing(self, x: Value, *, boxes: bool = True) -> Crossing:
-        """Form in which a value leaves the graph.
-
-        boxes : whether only the entries inside a box leave; if not, a box leaves as a selection.
-        """
+    def crossing(self, x: Value) -> Crossing:
+        """Form in which a value leaves the graph: of a box, the entries inside it alone."""
         box = isinstance(x.aval.support, entries.Box)
         if (box and x not in self.placed) or not has_shape(x):
             return WHOLE
         selects = x in self.selections
-        if not boxes:
-            return Crossing(selects=True) if box or selects else WHOLE
         region = x.aval.support.region if box else None  # type: ignore[union-attr]
-        return Crossing(x.shape, region, selects) if box or selects else WHOLE
+        return Crossing(x.shape if box else (), region, selects)
 
 
 def crossing_of(x: Handle, *, boxes: bool) -> Crossing:
@@ -239,9 +248,8 @@ def crossing_of(x: Handle, *, boxes: bool) -> Crossing:
         and isinstance(support, entries.Box)
         and (_is_put_in_place(x) or (selects and not is_tracked(x)))
     )
-    if not box and not selects:
-        return WHOLE
-    return Crossing(x.shape, support.region if box else None, selects)  # type: ignore[union-attr]
+    region = support.region if box else None  # type: ignore[union-attr]
+    return Crossing(x.shape if box else (), region, selects)
 
 
 def _is_stored_selection(value: LayoutValue) -> bool:
@@ -251,23 +259,10 @@ def _is_stored_selection(value: LayoutValue) -> bool:
     return getattr(value, "there", None) is not None
 
 
-def taken_in(handles: Iterable[Handle | None]) -> tuple[tuple[Crossing, ...], list[Any]]:
-    """Forms in which cotangents or tangents (None: undefined) enter a body, and the handles that cross."""
-    crossings: list[Crossing] = []
-    parts: list[Any] = []
-    for x in handles:
-        x = x if x is None else spread(x)
-        crossings.append(WHOLE if x is None else crossing_of(x, boxes=False))
-        parts += [] if x is None else crossings[-1].apart(x)
-    return tuple(crossings), parts
-
-
 def given_out(crossings: Iterable[Crossing], parts: Iterable[Handle | None]) -> list[Any]:
     """The values whose parts left a body in these forms; None for one whose parts are None."""
     handles = iter(parts)
-    groups: list[tuple[Crossing, list[Any]]] = [
-        (c, [next(handles) for _ in range(c.count)]) for c in crossings
-    ]
+    groups: list[tuple[Crossing, list[Any]]] = [(c, c.taken_from(handles)) for c in crossings]
     return [None if group[0] is None else c.together(group) for c, group in groups]
 
 

@@ -53,7 +53,7 @@ from iverson.kernels import deferred_patterns
 from iverson.kernels.deferred_patterns import UNKNOWN, origin_of, origins, stored_once
 from iverson.layouts import Layout, Pattern, distinct, register, support_of
 from iverson.layouts.pattern_symbols import PatternRead, StandIn, as_stand_ins, handed_out
-from iverson.ops.numbers.selection_ops import TAKEN_APART, begins
+from iverson.ops.numbers.selection_ops import TAKEN_APART, begins, scatters_boxes
 
 T = TypeVar("T")
 
@@ -354,9 +354,7 @@ class Trace(Level):
         result_avals: tuple[Aval, ...] = aval if op.multiple else (aval,)
         supports = [type(x.aval.support) for x in operands if type(x) is Value]
         selects = Bracket in supports and op.name not in TAKEN_APART
-        # Entries of a box that move to places which only a run knows are a selection there.
-        moves = (op.entry_map.moves and op is not TABLE["index_basic"]) or op is TABLE["pack"]
-        selects = selects or begins(op, params) or (Box in supports and moves)
+        selects = selects or begins(op, params) or (Box in supports and scatters_boxes(op))
         if _have_stand_ins((*avals, *result_avals), params) and Stored not in supports:
             result_avals = _with_stand_ins(result_avals, avals, op, params)
         results = tuple([Value(_selecting(a) if selects else a) for a in result_avals])

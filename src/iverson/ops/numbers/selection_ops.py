@@ -32,6 +32,11 @@ def begins(op: Op, params: Params) -> bool:
     return op.name in ("bracket", "overwritten") or params.get("held", op.name == "unpack")
 
 
+def scatters_boxes(op: Op) -> bool:
+    """True if entries of a box may move to places that only a run knows: in the result, a selection."""
+    return (op.entry_map.moves and op.name != "index_basic") or op.name == "pack"
+
+
 def _abstract(condition: Shaped | complex, x: Any, *, negated: bool) -> Aval:
     shapes = (getattr(v, "shape", ()) for v in (condition, x))
     return Aval(broadcast_shapes("bracket", *shapes), np.asarray(x).dtype if np.isscalar(x) else x.dtype)
