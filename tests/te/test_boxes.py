@@ -1,13 +1,17 @@
 """What lowering makes of gathers: boxes, merged statements, shared buffers, loops without steps."""
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from iverson import te
 from iverson.codegen.nests import nodes
 from iverson.codegen.nests.task import motion
+from iverson.codegen.schedule import loop_schedule
 from iverson.expr.nodes import subexpressions
 from iverson.te.elimination.guarded_boxes import as_box, merged
 from iverson.te.ir import interpret
@@ -302,3 +306,50 @@ def test_equal_terms_over_one_domain_count_twice() -> None:
     (found,) = statement_lowering.lower(te.eliminate(program))(*feed.values())
     total = (feed["x"] * feed["head"])[:, 1:].sum()
     np.testing.assert_allclose(found, 2 * feed["y"] * total, rtol=1e-12)
+
+
+def _window(n, size, before, extent, rows, reverse, combine):
+    """Products of windows of each row with weights, as far as they are inside."""
+    x, w = te.placeholder((rows, n), name="X"), te.placeholder((size,), name="W")
+    k = te.reduce_axis((0, size), "k")
+    at = lambda i: i - k + before if reverse else i + k - before
+    inside = lambda i: (at(i) >= 0) & (at(i) < n)
+    products = {
+        "sum": lambda r, i: te.sum(te.bracket(inside(i)) * x[r, at(i)] * w[k], k),
+        "max": lambda r, i: te.max(te.select(inside(i), x[r, at(i)] * w[k], -9.0), k),
+    }
+    return te.compute((rows, extent), products[combine], "out"), [x, w]
+
+
+@given(
+    n=st.integers(1, 70),
+    size=st.integers(1, 5),
+    before=st.integers(-2, 6),
+    extent=st.integers(1, 90),
+    rows=st.sampled_from([1, 3, 40]),
+    reverse=st.booleans(),
+    combine=st.sampled_from(["sum", "max"]),
+)
+def test_windows_are_right_in_all_lanes(n, size, before, extent, rows, reverse, combine):
+    out, inputs = _window(n, size, before, extent, rows, reverse, combine)
+    a, b = rng.standard_normal((rows, n)), rng.standard_normal(size)
+    with mock.patch.object(loop_schedule, "ENDS", 1):
+        made = statement_lowering.lower(te.eliminate(te.program_of([out], inputs)))
+    (found,) = made(a.astype("float32"), b.astype("float32"))
+    for i in range(extent):
+        at = [(i - k + before if reverse else i + k - before, k) for k in range(size)]
+        terms = [a[:, j] * b[k] for j, k in at if 0 <= j < n]
+        terms += [np.full(rows, -9.0)] * (combine == "max" and len(terms) < size)
+        expected = (np.sum if combine == "sum" else np.max)(terms, axis=0)
+        np.testing.assert_allclose(found[:, i], expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_only_the_first_and_last_vectors_test_whether_a_window_is_inside(reverse):
+    out, inputs = _window(200, 5, 2, 200, 1100, reverse, "sum")
+    made = statement_lowering.lower(te.eliminate(te.program_of([out], inputs)))
+    found = [s for p in phases_of(made) for s in nodes.statements((p,))]
+    lanes = [s for s in found if isinstance(s, nodes.Loop) and s.mark == "vector"]
+    tested = [any(isinstance(x, nodes.If) for x in nodes.statements(s.body)) for s in lanes]
+    assert tested == [True, False, True]
+    assert lanes[1].upper.value - lanes[1].lower.value >= 128
