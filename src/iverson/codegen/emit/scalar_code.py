@@ -232,7 +232,8 @@ def _digamma(b: Builder, x: Value) -> Value:
     part = x - b.intrinsic("rint", x)
     near = (x < 0.0) & (b.intrinsic("fabs", part) <= 0.25)
     value = _scipy("psi")(b, b.select(near, 1.0 - x, x))
-    reflected = value - math.pi / _universal("numpy", "tan")(b, part * math.pi)
+    angle = part * math.pi
+    reflected = value - math.pi * (_vector("cos")(b, angle) / _vector("sin")(b, angle))
     pole = b.select(part.eq(0.0), b.const(math.nan, x.type), reflected)
     return b.select(near, pole, value)
 
