@@ -558,15 +558,15 @@ def moves_walk(walk: tuple[Stmt, ...] | None, name: str) -> bool:
 
 def _holding(task: Task, axis: Axis, low: int, high: int) -> dict[Expr, tuple[int, int]]:
     """For guards of a task, from where to where along an axis they hold at all values of the other axes."""
-    others = Scope(tuple(a.loop() for a in task.axes if a is not axis))
+    other_axes = Scope(tuple(a.loop() for a in task.axes if a is not axis))
     holding: dict[Expr, tuple[int, int]] = {}
     for c in task.where:
         if not isinstance(c, Apply) or c.name not in NEGATED or c.args[0].dtype != INT64:
             continue
-        form = difference(c.name, *(affine(x, others) for x in c.args))
+        form = difference(c.name, *(affine(x, other_axes) for x in c.args))
         factor = form.coefficient(Var(axis.name)) if form and c.name != "equal" else 0
         if form and abs(factor) == 1:
-            least, _ = extremes(form.without(Var(axis.name)), others, {})
+            least, _ = extremes(form.without(Var(axis.name)), other_axes, {})
             if not is_infinite(least):
                 holding[c] = (integer(-least), high) if factor == 1 else (low, integer(least) + 1)
     return holding
