@@ -129,10 +129,10 @@ COVERED: dict[str, str] = {
         codegen.launches.compiled_program.CompiledProgram._planned
         codegen.launches.compiled_program.CompiledProgram.small
         codegen.schedule.row_tiling._Part.axes codegen.schedule.row_tiling._Part.tile
-        codegen.schedule.row_tiling._Rows.axes codegen.schedule.row_tiling._Rows.parts
-        codegen.schedule.row_tiling._Rows.is_long codegen.schedule.row_tiling._Rows.size
-        codegen.schedule.row_tiling._Rows.stored
-        codegen.schedule.row_tiling._Rows.touched
+        codegen.schedule.row_tiling.Rows.axes codegen.schedule.row_tiling.Rows.parts
+        codegen.schedule.row_tiling.Rows.is_long codegen.schedule.row_tiling.Rows.size
+        codegen.schedule.row_tiling.Rows.stored codegen.schedule.row_tiling.Rows.shapes
+        codegen.schedule.row_tiling.Rows.touched codegen.schedule.row_tiling.Rows.count
         core.python.cached.cached_property
         graph.calls.compiled_ops.Compiled._on_symbols graph.derivatives.differentiation.Recorded
         graph.calls.executable.OnEntries.reused

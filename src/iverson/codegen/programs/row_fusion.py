@@ -123,12 +123,26 @@ def _joined(first: Nest, second: Nest) -> Nest | None:
     buffers = {b.name: b for b in names.values()}
     of_second = {n: buffers[name] for n, name in new_names.items()}
     *earlier, last = phases
-    earlier = [*(with_buffers(p, buffers) for p in earlier), with_buffers(last, of_second)]
-    if len(row_tiling.by_rows(earlier)) > 1:
+    last, rows = with_buffers(last, of_second), _rows(first.kernel)
+    if rows is None or not rows.fits(new := row_tiling.Rows((last,))):
         return None
-    kernel = Kernel(first.kernel.name, tuple(buffers.values()), tuple(earlier))
+    of_both = (*(with_buffers(p, buffers) for p in earlier), last)
+    kernel = Kernel(first.kernel.name, tuple(buffers.values()), of_both)
     kernel.once["reports"] = False
+    kernel.once["rows"] = rows.and_then(new)
     return Nest(kernel, tuple(names))
+
+
+def _rows(kernel: Kernel) -> row_tiling.Rows | None:
+    """The phases of a kernel as those of one loop over rows; None if they are not."""
+    if "rows" not in kernel.once:
+        found: row_tiling.Rows | None = row_tiling.Rows(kernel.phases[:1])
+        for p in kernel.phases[1:]:
+            new = row_tiling.Rows((p,))
+            found = found.and_then(new) if found and found.fits(new) else None
+        kernel.once["rows"] = found
+    rows: row_tiling.Rows | None = kernel.once["rows"]
+    return rows
 
 
 def _reports(kernel: Kernel) -> bool:

@@ -57,9 +57,9 @@ TYPICAL = 64
 
 def by_rows(phases: Sequence[Stmt]) -> list[Stmt]:
     """The phases, with those over the same rows as one where that changes no result."""
-    groups: list[_Rows] = []
+    groups: list[Rows] = []
     for phase in phases:
-        new, place = _Rows((phase,)), len(groups)
+        new, place = Rows((phase,)), len(groups)
         for k in reversed(range(len(groups))):
             if groups[k].fits(new):
                 place = k
@@ -219,59 +219,79 @@ def _uses(e: Expr, name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Phases that one loop may stand for."""
+class Rows:
+    """Phases that one loop may stand for.
+
+    halves : the two that they were put together from, whose facts are theirs; else they are one phase.
+    """
 
     phases: tuple[Stmt, ...]
+    halves: tuple[Rows, ...] = ()
 
-    def and_then(self, other: _Rows) -> _Rows:
-        return _Rows((*self.phases, *other.phases))
+    def and_then(self, other: Rows) -> Rows:
+        return Rows((*self.phases, *other.phases), (self, other))
 
     @cached_property
     def parts(self) -> tuple[_Part, ...]:
         """The phases as parts by rows; empty if one of them is something else."""
-        candidates = [_part(p) for p in self.phases]
-        return () if None in candidates else tuple(p for p in candidates if p is not None)
+        if self.halves:
+            first, second = (x.parts for x in self.halves)
+            return (*first, *second) if first and second else ()
+        part = _part(self.phases[0])
+        return () if part is None else (part,)
 
     @cached_property
     def stored(self) -> frozenset[str]:
+        if self.halves:
+            return self.halves[0].stored | self.halves[1].stored
         return frozenset(s.buffer.name for s in statements(self.phases) if isinstance(s, Store))
 
     @cached_property
     def touched(self) -> dict[str, Buffer]:
-        return {x.buffer.name: x.buffer for p in self.phases for x in loads_and_stores(p)}
+        if self.halves:
+            return self.halves[0].touched | self.halves[1].touched
+        return {x.buffer.name: x.buffer for x in loads_and_stores(self.phases[0])}
+
+    @cached_property
+    def shapes(self) -> dict[str, object]:
+        """By buffer: how it is indexed."""
+        if self.halves:
+            return self.halves[0].shapes | self.halves[1].shapes
+        return dict(shapes_in(self.phases[0]))
 
     @cached_property
     def axes(self) -> dict[str, frozenset[int]]:
         """By buffer: the axes on which all accesses have the row as index."""
-        axes_by_name: dict[str, frozenset[int]] = {}
-        for part in self.parts:
-            axes_by_name |= {
-                n: part_axes & axes_by_name.get(n, part_axes) for n, part_axes in part.axes.items()
-            }
-        return axes_by_name
+        if not self.halves:
+            return dict(self.parts[0].axes) if self.parts else {}
+        first, second = (x.axes for x in self.halves)
+        return first | {n: axes & first.get(n, axes) for n, axes in second.items()}
 
-    def lets_pass(self, other: _Rows) -> bool:
+    @cached_property
+    def count(self) -> int:
+        """Number of statements."""
+        return sum(x.count for x in self.halves) if self.halves else len(list(statements(self.phases)))
+
+    def lets_pass(self, other: Rows) -> bool:
         """True if other phases may run before these."""
         return self.stored.isdisjoint(other.touched) and other.stored.isdisjoint(self.touched)
 
-    def fits(self, other: _Rows) -> bool:
+    def fits(self, other: Rows) -> bool:
         """True if other phases may run after these in each row, and read there what these have in cache."""
         if not self.parts or not other.parts:
             return False
-        joint = _Rows((*self.phases, *other.phases))
+        joint = self.and_then(other)
         common = self.touched.keys() & other.touched.keys()
         if not alike(self.phases[0], other.phases[0]) or not any(joint.axes[n] for n in common):
             return False
         if not all(joint.axes[n] for n in common & (self.stored | other.stored)):
             return False
-        shapes = [dict[str, object](s for p in x.phases for s in shapes_in(p).items()) for x in (self, other)]
-        if any(shapes[0][n] != shapes[1][n] for n in common):
+        if any(self.shapes[n] != other.shapes[n] for n in common):
             return False
         if joint.blocks < min(max(self.blocks, other.blocks), BLOCKS) and joint.is_long:
             return False  # fewer threads would have a part in it
         anew = sum(_bytes(x) for n, x in joint.touched.items() if not joint.axes[n])
-        return anew <= COMMON and len(list(statements(joint.phases))) <= STATEMENTS
+        return anew <= COMMON and joint.count <= STATEMENTS
 
     def phase(self) -> Stmt:
         """One loop for all of the phases."""
@@ -311,7 +331,9 @@ class _Rows:
     @cached_property
     def is_long(self) -> bool:
         """True if the phases are work for threads: then blocks must be left for these."""
-        return self.extent is None or any(is_worth_threads(p, typical(cost(p, {}))) for p in self.phases)
+        if self.extent is None or any(x.is_long for x in self.halves):
+            return True
+        return not self.halves and is_worth_threads(self.phases[0], typical(cost(self.phases[0], {})))
 
     @property
     def blocks(self) -> float:
@@ -327,4 +349,4 @@ def _bytes(b: Buffer) -> int:
     return prod(n if isinstance(n, int) else TYPICAL for n in b.shape) * b.dtype.itemsize
 
 
-__all__ = ["alike", "by_rows", "held", "parts", "row_bytes", "with_rows"]
+__all__ = ["Rows", "alike", "by_rows", "held", "parts", "row_bytes", "with_rows"]
