@@ -136,11 +136,11 @@ def _joined(first: Nest, second: Nest) -> Nest | None:
 def _rows(kernel: Kernel) -> row_tiling.Rows | None:
     """The phases of a kernel as those of one loop over rows; None if they are not."""
     if "rows" not in kernel.once:
-        found: row_tiling.Rows | None = row_tiling.Rows(kernel.phases[:1])
+        group: row_tiling.Rows | None = row_tiling.Rows(kernel.phases[:1])
         for p in kernel.phases[1:]:
             new = row_tiling.Rows((p,))
-            found = found.and_then(new) if found and found.fits(new) else None
-        kernel.once["rows"] = found
+            group = group.and_then(new) if group and group.fits(new) else None
+        kernel.once["rows"] = group
     rows: row_tiling.Rows | None = kernel.once["rows"]
     return rows
 
