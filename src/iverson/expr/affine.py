@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from iverson.expr.nodes import Expr, postorder
 
-#: What an expression keeps: its affine form, or that of a comparison.
-Form = TypeVar("Form")
 #: Functions of affine forms that are affine, a product by a number among them.
 LINEAR = ("add", "subtract", "negative", "multiply")
 
@@ -81,11 +78,10 @@ def make(constant: int, terms: Mapping[Expr, int]) -> Affine:
 
 def known_form(e: Expr) -> Affine | None:
     """The form that `keep_form` stored for an expression, or None."""
-    form = e.form
-    return form if isinstance(form, Affine) else None
+    return e.form  # type: ignore[return-value]  # which nothing else stores
 
 
-def keep_form(e: Expr, form: Form) -> Form:
+def keep_form(e: Expr, form: Affine) -> Affine:
     """Store ``form`` on the expression, where `known_form` finds it, and return it.
 
     The form must depend on the expression alone, not on values that names in it have somewhere.

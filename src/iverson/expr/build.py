@@ -223,7 +223,7 @@ def simplified(name: str, args: tuple[Expr, ...], dtype: DType, weak: bool) -> E
     ``-(-x) -> x``; ``x // 1 -> x``; ``true & c -> c``; ``1 - select(c, 2, 3) -> select(c, -1, -2)``.
     """
     values = [a.value if isinstance(a, Const) else None for a in args]
-    constant_count = sum(isinstance(a, Const) for a in args)
+    constant_count = len(args) - values.count(None)
     if constant_count == len(args) and name not in ("floor_divide", "remainder"):
         folded = _fold(name, args, dtype, weak)
         if folded is not None:

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, update_wrapper
 from operator import attrgetter, is_
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -44,7 +44,7 @@ ExprLike: TypeAlias = "Expr | Source | Number"
 Item = TypeVar("Item")
 
 #: What is found out about a node once. None of them holds the node itself, which would keep it alive.
-_CACHES = ("form", "below", "atoms_below")
+_CACHES = ("form", "below", "facts")
 _interned: WeakValueDictionary[tuple[object, ...], Expr] = WeakValueDictionary()
 _lock = locks.reentrant_lock()
 
@@ -55,61 +55,39 @@ def _of_ufunc() -> dict[np.ufunc, str]:
     return {s.body: name for name, s in SCALARS.items() if isinstance(s.body, np.ufunc)}
 
 
-class _Interning(type):
-    """Metaclass that makes one node for each class and set of fields: equal calls return the same node.
-
-    Nodes among the fields are compared by identity.
-    """
-
-    def __call__(cls, *args: Any) -> Any:
-        defaults = _defaults(cls)
-        key = None if defaults is None else (cls, *map(_key_of, args), *defaults[len(args) :])
-        node = None if key is None else _interned.get(key)
-        if node is not None:
-            return node
-        node = super().__call__(*args)
-        for name in _CACHES:
-            object.__setattr__(node, name, None)
-        if key is None:
-            return node
-        with _lock:
-            return _interned.setdefault(key, node)
-
-
 @cache
 def _defaults(cls: type) -> tuple[object, ...] | None:
     """Parts of the interning key for the defaults of all fields of a dataclass.
 
     None for classes that are not dataclasses: their nodes are not interned.
     """
-    return tuple(_key_of(f.default) for f in fields(cls)) if is_dataclass(cls) else None
+    return tuple(_KEYS[type(f.default)](f.default) for f in fields(cls)) if is_dataclass(cls) else None
 
 
-def _key_of(value: object) -> object:
-    kind: type = type(value)
-    return _key(kind)(value)
+class _Keys(dict[type, Callable[[Any], object]]):
+    """By type: the function that maps a field of a node to its part of the interning key."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], object]:
+        function = self[kind] = self._of(kind)
+        return function
+
+    def _of(self, kind: type) -> Callable[[Any], object]:
+        if issubclass(kind, (Expr, Source)):
+            return id
+        if issubclass(kind, tuple):
+            return lambda values: tuple([self[type(v)](v) for v in values])
+        if issubclass(kind, np.generic):
+            return self._of_scalar
+        if issubclass(kind, (float, complex)):  # 0.0 == -0.0 and nan != nan
+            return lambda value: (kind, repr(value))
+        return (lambda value: (kind, value)) if issubclass(kind, int) else (lambda value: value)
+
+    def _of_scalar(self, value: np.generic) -> object:
+        item = value.item()
+        return self[type(item)](item)
 
 
-@cache
-def _key(kind: type) -> Callable[[Any], object]:
-    """Function that maps a value of type ``kind`` to its part of the interning key."""
-    if issubclass(kind, (Expr, Source)):
-        return id
-    if issubclass(kind, tuple):
-        return _key_of_tuple
-    if issubclass(kind, np.generic):
-        return _key_of_scalar
-    if issubclass(kind, (float, complex)):  # 0.0 == -0.0 and nan != nan
-        return lambda value: (kind, repr(value))
-    return (lambda value: (kind, value)) if issubclass(kind, int) else (lambda value: value)
-
-
-def _key_of_tuple(values: tuple[object, ...]) -> object:
-    return tuple(map(_key_of, values))
-
-
-def _key_of_scalar(value: np.generic) -> object:
-    return _key_of(value.item())
+_KEYS = _Keys()
 
 
 class Source:
@@ -164,7 +142,7 @@ INDEXED = (
 )
 
 
-class Expr(metaclass=_Interning):
+class Expr:
     """A scalar expression. Python's operators build bigger ones.
 
     ``a == b`` is an expression too; as a Python truth value it says whether the operands are the same
@@ -178,6 +156,27 @@ class Expr(metaclass=_Interning):
     """
 
     __slots__ = ("__weakref__", *_CACHES)
+
+    def __new__(cls, *args: Any) -> Self:
+        """The node of this class and these fields: equal calls return the same one.
+
+        Nodes among the fields are compared by identity. Python sets the fields of the node that is returned,
+        each time to equal values. (A metaclass could leave that out, but makes every `isinstance` slow.)
+        """
+        kind: type = cls
+        defaults = _defaults(kind)
+        key = None if defaults is None else (kind, *[_KEYS[type(a)](a) for a in args], *defaults[len(args) :])
+        node = None if key is None else _interned.get(key)
+        if node is not None:
+            return node  # type: ignore[return-value]
+        node = object.__new__(cls)
+        for name in _CACHES:
+            object.__setattr__(node, name, None)
+        if key is None:
+            return node
+        with _lock:
+            return _interned.setdefault(key, node)  # type: ignore[return-value]
+
     #: Remedy where it is an index of an array, or a tensor is expected.
     usage: ClassVar[str] = (
         "use functions of te on entries, te.exp(x[i]); make an array that is indexed a parameter of the op"
@@ -189,7 +188,7 @@ class Expr(metaclass=_Interning):
     dtype: DType
     form: object  # what `affine` found out about this expression, kept for the next time
     below: tuple[Expr, ...] | None  # what is under this node (`postorder`), where it is little
-    atoms_below: tuple[Expr, ...] | None  # ... of it (`atoms`)
+    facts: dict[object, Any] | None  # what `once` keeps of this expression
     weak: bool
     #: Whether it is what users write that differs from point to point: an index, or an entry.
     at_points: bool | property = False
@@ -312,7 +311,7 @@ class Expr(metaclass=_Interning):
         return Expr.convert(self, dtypes.as_dtype(dtype, "te.astype"))
 
 
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True, init=False)
 class Const(Expr):
     """A number: a Python int, float, complex or bool."""
 
@@ -320,9 +319,11 @@ class Const(Expr):
     dtype: DType = dtypes.int64
     weak: bool = False
 
-    def __post_init__(self) -> None:
-        if isinstance(self.value, np.generic):  # equal numbers are the same expression
-            object.__setattr__(self, "value", self.value.item())
+    def __init__(self, value: Any, dtype: DType = dtypes.int64, weak: bool = False) -> None:
+        if isinstance(value, np.generic):  # equal numbers are the same expression
+            value = value.item()
+        for name, field in (("value", value), ("dtype", dtype), ("weak", weak)):
+            object.__setattr__(self, name, field)
 
     def __bool__(self) -> bool:
         return bool(self.value)
@@ -401,6 +402,25 @@ class Cast(Expr):
 # --- walking and changing expressions ---------------------------------------------------------
 
 
+def once(function: Callable[[Expr], Item]) -> Callable[[Expr], Item]:
+    """Decorator of a function of one expression: the expression keeps the result for as long as it lives.
+
+    The result depends on the expression alone and does not contain it.
+    """
+
+    def result_of(e: Expr) -> Item:
+        facts = e.facts
+        if facts is None:
+            facts = {}
+            object.__setattr__(e, "facts", facts)  # a cache: the node stays what it is
+        elif function in facts:
+            return facts[function]  # type: ignore[no-any-return]
+        result = facts[function] = function(e)
+        return result
+
+    return update_wrapper(result_of, function)
+
+
 def same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
     """True if two sequences hold the same expressions."""
     return len(a) == len(b) and all(map(is_, a, b))
@@ -448,11 +468,13 @@ def atoms(e: Expr) -> tuple[Expr, ...]:
     >>> atoms(x * x)
     (2,)
     """
-    leaves = e.atoms_below
-    if leaves is None:
-        leaves = tuple([x for x in _below(e) if not isinstance(x, _FUNCTIONS)])
-        object.__setattr__(e, "atoms_below", leaves)
+    leaves = _leaves_below(e)
     return leaves if isinstance(e, _FUNCTIONS) else (*leaves, e)
+
+
+@once
+def _leaves_below(e: Expr) -> tuple[Expr, ...]:
+    return tuple([x for x in _below(e) if not isinstance(x, _FUNCTIONS)])
 
 
 _FUNCTIONS = (Apply, Select, Cast)

@@ -63,6 +63,9 @@ def getitem(x: Linked, key: Key) -> Any:
         first: Any = _canonical((key,), shape)[0] if type(key) is slice else key % shape[0]
         canonical: Any = (first, *map(slice, repeat(0), shape[1:], repeat(1)))
         return as_part(_default[0].bind(_INDEX, (x,), {"key": canonical}), x, canonical)
+    rows = key._value if isinstance(key, Handle) else key
+    if type(rows) is np.ndarray and rows.dtype.kind in "iu" and rows.shape and shape:
+        return _default[0].bind(_GATHER, (x, _checked(rows, shape[0], 0)), _OF_ROWS)
     items, gap = _expand(key, shape)
     if _OF_AXES.issuperset(map(type, items)):
         canonical = _canonical(items, shape)
@@ -491,4 +494,5 @@ def matmul(a: Operand | NDArray | np.generic | complex, b: Operand | NDArray | n
     return F.squeeze(out, axis=dropped) if dropped else out
 
 
-_INDEX, _PUT, _MATMUL = TABLE["index_basic"], TABLE["index_put"], TABLE["matmul"]
+_INDEX, _PUT, _MATMUL, _GATHER = (TABLE[n] for n in ("index_basic", "index_put", "matmul", "gather"))
+_OF_ROWS = {"axes": (0,)}

@@ -8,7 +8,7 @@ Its phases are then one loop over blocks of rows (`codegen.schedule.row_tiling`)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -61,6 +61,13 @@ def _block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """The steps with each run of nests over the same rows as one nest, also inside of loops and branches."""
     new_steps: list[Step] = []
     run: Nest | None = None  # the nests before as one, its phases apart
+    joints: dict[tuple[int, int], Nest | None] = {}  # which, with the steps, hold all that is asked about
+
+    def joined(first: Nest, second: Nest) -> Nest | None:
+        key = id(first), id(second)
+        if key not in joints:
+            joints[key] = _joined(first, second)
+        return joints[key]
 
     def end() -> None:
         if run is not None:
@@ -69,8 +76,8 @@ def _block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
             )
 
     for k, s in enumerate(steps):
-        joint = _joined(run, s) if run is not None and isinstance(s, Nest) else None
-        if joint is None and run is not None and _passes(run, s, steps[k + 1 :]):
+        joint = joined(run, s) if run is not None and isinstance(s, Nest) else None
+        if joint is None and run is not None and _passes(run, s, steps[k + 1 :], joined):
             new_steps.append(s)
             continue
         if joint is None:
@@ -88,11 +95,16 @@ def _block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     return tuple(new_steps)
 
 
-def _passes(run: Nest, step: Step, later: Sequence[Step]) -> bool:
-    """True if a step may come before the run, which the nest after it continues, and starts no run itself."""
+def _passes(
+    run: Nest, step: Step, later: Sequence[Step], joined: Callable[[Nest, Nest], Nest | None]
+) -> bool:
+    """True if a step may come before the run, which the nest after it continues, and starts no run itself.
+
+    joined : `_joined`, which keeps its answers.
+    """
     if not isinstance(step, Nest) or not later or not isinstance(later[0], Nest):
         return False
-    if _joined(step, later[0]) is not None or _joined(run, later[0]) is None:
+    if joined(step, later[0]) is not None or joined(run, later[0]) is None:
         return False
     (reads, writes), (reads_of_run, writes_of_run) = reads_and_writes(step), reads_and_writes(run)
     touched = {v.buffer for v in (*reads_of_run, *writes_of_run)}

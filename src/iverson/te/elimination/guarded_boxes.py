@@ -142,10 +142,10 @@ def _joint(a: Statement, b: Statement) -> Statement | None:
         return None
     if not all(_fits(w, n) for w, n in zip(a.write, a.tensor.shape, strict=True)):
         return None
-    new = substitute([*b.write, b.body, *b.domain.where], dict(zip(*reversed(pair), strict=True)))
-    if not same(new[: len(a.write) + 1], (*a.write, a.body)):
+    new = dict[Expr, Expr](zip(*reversed(pair), strict=True))
+    if not all(same(substitute(e, new), of_a) for e, of_a in ((b.write, a.write), ((b.body,), (a.body,)))):
         return None
-    first, second = conjunction(a.domain.where), conjunction(new[len(a.write) + 1 :])
+    first, second = conjunction(a.domain.where), conjunction(substitute(b.domain.where, new))
     if not is_empty(a.domain.axes, (first, second)):
         return None  # two terms that are equal are no pieces of one
     return replace(a, domain=Domain(a.domain.axes, (first | second,)), walk=None)
@@ -237,11 +237,12 @@ def _over_axes_of(earlier: Statement, s: Statement) -> Expr | None:
     alike = len(earlier_axes) == len(axes) and all(map(of_one_range, earlier_axes, axes))
     if not alike or s.strategy != earlier.strategy:
         return None
-    body, *write_and_where = substitute(
-        [s.body, *s.write, *s.domain.where], dict(zip(axes, earlier_axes, strict=True))
-    )
-    write, where = write_and_where[: len(s.write)], write_and_where[len(s.write) :]
-    return body if same(write, earlier.write) and {*where} == {*earlier.domain.where} else None
+    new = dict[Expr, Expr](zip(axes, earlier_axes, strict=True))
+    if not same(substitute(s.write, new), earlier.write):
+        return None
+    if {*substitute(s.domain.where, new)} != {*earlier.domain.where}:
+        return None
+    return substitute([s.body], new)[0]
 
 
 def _adds_to_each(s: Statement) -> bool:

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, inf
+from typing import TypeAlias
 
 from iverson.core import dtypes
 from iverson.expr.affine import Affine, difference, keep_form, known_form, linear, make, single
 from iverson.expr.build import apply, cast, index
 from iverson.expr.function_facts import NEGATED
 from iverson.expr.intervals import EVERYTHING, Bound, Interval, of_form, of_function
-from iverson.expr.nodes import Apply, Cast, Const, Expr, postorder
+from iverson.expr.nodes import Apply, Cast, Const, Expr, once, postorder
 from iverson.expr.symbolic_numbers import integer, lifted
 from iverson.te.ir.expressions import Extent, Read, Var, as_number
 from iverson.te.ir.nodes import Compute
@@ -264,7 +265,12 @@ class Constraint:
     equality: bool = False
 
 
-def constraints_of(condition: Expr) -> list[Constraint] | None:
+#: Conjunctions of constraints, of which one holds.
+Cases: TypeAlias = "list[list[Constraint]]"
+
+
+@once
+def constraints_of(condition: Expr) -> tuple[Constraint, ...] | None:
     """Constraints on pure forms whose conjunction is ``condition``; None if it is no such conjunction.
 
     >>> i, j = Var("i", 0, 9), Var("j", 0, 9)
@@ -277,7 +283,7 @@ def constraints_of(condition: Expr) -> list[Constraint] | None:
         if constraints is None:
             return None
         result += constraints
-    return result
+    return tuple(result)
 
 
 def conjuncts(condition: Expr) -> list[Expr]:
@@ -331,20 +337,16 @@ def flattened(e: Expr, name: str) -> list[Expr]:
     return result
 
 
+@once
 def _constraints_of_part(e: Expr) -> tuple[Constraint, ...] | None:
-    """Constraints for a comparison of integers, or for a constant; None for all others.
-
-    The comparison keeps them, as its form.
-    """
-    if isinstance(e.form, tuple):
-        return e.form
+    """Constraints for a comparison of integers, or for a constant; None for all others."""
     if isinstance(e, Const):
         return (Constraint(Affine(0 if e.value else -1)),)
     cases = comparison_cases(e)
-    return keep_form(e, tuple(cases[0])) if cases is not None and len(cases) == 1 else None
+    return tuple(cases[0]) if cases is not None and len(cases) == 1 else None
 
 
-def comparison_cases(e: Expr) -> list[list[Constraint]] | None:
+def comparison_cases(e: Expr) -> Cases | None:
     """Lists of constraints, of which one list holds where a comparison of integers does.
 
     Its sides may have choices of the least or greatest of two; None if they are not affine besides.
@@ -368,7 +370,7 @@ def comparison_cases(e: Expr) -> list[list[Constraint]] | None:
     return joint_cases(map(_cases_of_choices, (form, form.scaled(-1))))
 
 
-def _cases_of_choices(form: Affine) -> list[list[Constraint]] | None:
+def _cases_of_choices(form: Affine) -> Cases | None:
     """Lists of constraints on pure forms, of which one list holds where ``form >= 0``."""
     if is_pure(form):
         return [[Constraint(form)]]
@@ -383,7 +385,7 @@ def _cases_of_choices(form: Affine) -> list[list[Constraint]] | None:
     return None
 
 
-def joint_cases(parts: Iterable[list[list[Constraint]] | None]) -> list[list[Constraint]] | None:
+def joint_cases(parts: Iterable[Cases | None]) -> Cases | None:
     """The cases in which a case of each part holds; None if they are too many."""
     result: list[list[Constraint]] = [[]]
     for part in parts:

@@ -18,10 +18,11 @@ from iverson.core.python import locks
 from iverson.expr.affine import Affine, make
 from iverson.expr.build import apply, index, select
 from iverson.expr.function_facts import NEGATED
-from iverson.expr.nodes import Apply, Const, Expr, Select, postorder
+from iverson.expr.nodes import Apply, Const, Expr, Select, once, postorder
 from iverson.te.ir.expressions import Extent, Var, substitute, variables
 from iverson.te.ir.index_arithmetic import (
     MOST_CASES,
+    Cases,
     Constraint,
     affine_of,
     comparison_cases,
@@ -129,8 +130,13 @@ def is_empty(axes: Sequence[Var], conditions: Sequence[Expr]) -> bool | None:
     Conditions may contain "or" and "not". Conditions that are not quasi-affine are left out; if the set is
     not empty without them, the result is None.
     """
+    return _is_empty(tuple(axes), tuple(conditions))
+
+
+@lru_cache(maxsize=4096)
+def _is_empty(axes: tuple[Var, ...], conditions: tuple[Expr, ...]) -> bool | None:
     exact = True
-    pieces: list[list[Constraint]] = [[]]
+    pieces: Cases = [[]]
     for condition in conditions:
         disjuncts = alternatives(condition)
         if disjuncts is None:
@@ -211,7 +217,8 @@ def _by_bounds(axes: Sequence[Var], constraints: Sequence[Constraint]) -> bool |
     return None
 
 
-def alternatives(condition: Expr) -> list[list[Constraint]] | None:
+@once
+def alternatives(condition: Expr) -> Cases | None:
     """Lists of constraints, of which one list holds where ``condition`` does; None if not quasi-affine."""
     if isinstance(condition, Apply) and condition.name == "logical_or":
         parts = list(map(alternatives, flattened(condition, "logical_or")))
@@ -229,7 +236,7 @@ def alternatives(condition: Expr) -> list[list[Constraint]] | None:
             return None if sides[0] is None or sides[1] is None else sides[0] + sides[1]
     plain = constraints_of(condition)
     if plain is not None:
-        return [plain]
+        return [list(plain)]
     selects = [n for n in postorder([condition]) if isinstance(n, Select)]
     if not selects or not isinstance(condition, Apply) or condition.name not in NEGATED:
         return comparison_cases(condition)
@@ -323,6 +330,7 @@ def loops_of(
 def forget() -> None:
     """Clear the caches of isl's answers, for measurements."""
     _projected.cache_clear()
+    _is_empty.cache_clear()
     _is_empty_text.cache_clear()
     _loops_of_text.cache_clear()
 

@@ -350,11 +350,11 @@ def _image(
 
 def _with(c: Constraint, new: dict[Expr, Expr]) -> list[Constraint]:
     """A constraint with expressions in place of axes."""
-    if not new:
+    if not any(x in new for atom, _ in c.form.terms for x in (atom, *postorder(atom.operands))):
         return [c]
     constraints = constraints_of(substitute([condition_of(c)], new)[0])
     assert constraints is not None, "axes put in place of axes leave constraints"
-    return constraints
+    return [*constraints]
 
 
 def _range(lo: Extent, hi: Extent | None, v: Expr) -> list[Constraint]:

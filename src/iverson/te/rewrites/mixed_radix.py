@@ -121,7 +121,7 @@ def simplify_conditions(where: Iterable[Expr]) -> tuple[Expr, ...]:
     return tuple(conditions)
 
 
-def _as_condition(constraints: list[Constraint]) -> Expr:
+def _as_condition(constraints: Sequence[Constraint]) -> Expr:
     result = []
     for c in constraints:
         truth = holds(c)
