@@ -33,9 +33,8 @@ def _marks(phase: Stmt) -> list[str]:
 
 def test_what_seldom_runs_is_not_written_out() -> None:
     short, long = _convolution(1), _convolution(4096)
-    assert _marks(long).count("unroll") == 2
+    assert _marks(long).count("unroll") == _marks(short).count("unroll") > 0
     assert in_proportion(long, 1) == long
-    assert _marks(short).count("unroll") == 2
     assert "unroll" not in _marks(in_proportion(short, 1))
 
 

@@ -57,14 +57,14 @@ COVERED: dict[str, str] = {
         kernels.sparse.entry_loops.spmm layouts.counting_sorts.numbered
         ops.moves.shape_ops._inverse ops.moves.shape_ops._transposed te.ops.preferred_rules._pullback
         te.ops.preferred_rules._pushforward
-        te.ir.index_arithmetic.condition_of te.ir.integer_sets._is_empty_text
+        te.ir.index_arithmetic.condition_of te.ir.integer_sets._is_empty te.ir.integer_sets._is_empty_text
         te.ir.integer_sets._loops_of_text te.ir.integer_sets._parameters te.ir.integer_sets._projected
         transforms.jacobians.dependence._KNOWN transforms.series.apolar._of_monomial
         transforms.series.apolar.algebra_of""",
     "the code itself, equal where its instructions and names are": """
         core.python.caller._stored_after core.trace_guards._computes_names core.trace_guards._imports""",
     "the class, op or rule itself, which lives as long": """
-        core.counting.cost._views core.op.Op core.op.reads expr.nodes._defaults expr.nodes._key
+        core.counting.cost._views core.op.Op core.op.reads expr.nodes._defaults
         te.ops.preferred_rules._rules
         codegen.runtime.target.target_machine""",
     # --- of texts ---
@@ -151,7 +151,7 @@ COVERED: dict[str, str] = {
         te.ops.operator.Compiled.lowered te.ops.operator.Compiled.picked
         te.ops.operator.Expression._taylor.results
         te.ops.operator.Expression._compile.reached te.ops.operator.Expression._of_sums.counts
-        testing.jacobians.Check._nearby testing.numerical.Numerical""",
+        testing.fast_mode.Probe testing.jacobians.Check._nearby testing.numerical.Numerical""",
     "the state of a tensor or an optimizer: no cache": """
         handles.tensor.Tensor interop.dask.gradients._Message optim.base.Optimizer""",
     "all but entries and rates of the last step; all but entries of state after the last call": """

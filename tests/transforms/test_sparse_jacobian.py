@@ -16,6 +16,7 @@ import iverson as iv
 from iverson import te
 from iverson.autograd.mode import no_grad
 from iverson.core.dispatch import value_of
+from iverson.core.python.recent_items import RecentItems
 from iverson.errors import ArgumentError, LinearAlgebraError, MissingRuleError, ShapeError
 from iverson.ops import TABLE
 from iverson.transforms.derivatives import Linearization
@@ -94,7 +95,7 @@ def test_the_zeros_of_a_function_are_found_once(monkeypatch):
     monkeypatch.setattr(
         sparse_jacobian, "dependences", lambda *a, **k: walks.append(a) or dependences(*a, **k)
     )
-    monkeypatch.setattr(sparse_jacobian, "_plans", {})
+    monkeypatch.setattr(sparse_jacobian, "_plans", RecentItems(8))
     for f, count in ((stencil, 1), (five_points, 2), (stencil, 2)):
         for scale in (1.0, 2.0):
             x = scale * VECTOR[:100].reshape((100,) if f is stencil else (10, 10))

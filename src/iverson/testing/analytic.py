@@ -52,6 +52,7 @@ class Record:
         self.tracked = tuple(k for k, o in enumerate(self.outputs) if o.slot is not None)
         self.sparse_seeds = sparse_seeds
         self.values = self.vector(self.outputs)
+        self._without_casts: set[Any] = set()  # structures of passes whose dtypes were looked at
 
     @staticmethod
     def vector(outputs: Sequence[Output]) -> Vector:
@@ -111,10 +112,12 @@ class Record:
         numbers = range(len(self.variables)) if requested is None else requested
         targets = {self.variables[k].slot: FULL for k in numbers}
         with blaming(self.problem.operation, mode, "the reverse pass"):
-            if casts:
+            structure = tuple(slot for slot, _ in seeds), tuple(numbers)
+            if casts and structure not in self._without_casts:
                 with work.counting() as operations:
                     gradients = reverse(list(seeds), targets, create_graph=False)
                 self._check_casts(operations)
+                self._without_casts.add(structure)
             else:
                 gradients = reverse(list(seeds), targets, create_graph=False)
             return {k: self._received(k, gradients.get(self.variables[k].slot)) for k in numbers}

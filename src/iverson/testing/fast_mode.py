@@ -74,6 +74,8 @@ class Probe:
         self.w = random_direction(check.rng, check.record.size)
         self.step = step
         self.projected = check.record.problem.project is not None
+        self._gradients: dict[bytes, dict[int, Vector]] = {}
+        self._tangents: dict[bytes, Vector] = {}
 
     def run(self) -> None:
         """Check along the direction: quotients are finite and smooth, and both modes agree with them and each
@@ -105,10 +107,19 @@ class Probe:
 
     def _pull(self, w: Vector) -> Vector:
         """Gradient for the cotangent ``w``, in the same variables that `_tangent` is a tangent of."""
-        gradients = self.record.reverse(w)
-        if not self.projected:
-            return gradients[self.variable]
+        return self._pulled(w) if self.projected else self._reversed(w)[self.variable]
+
+    def _pulled(self, w: Vector) -> Vector:
+        """Gradient for the cotangent ``w``, always as a vector of all variables."""
+        gradients = self._reversed(w)
         return np.concatenate([gradients[k] for k in range(len(self.record.variables))])
+
+    def _reversed(self, w: Vector) -> dict[int, Vector]:
+        """Gradients for the cotangent ``w``, by a pass that is made once."""
+        key = w.tobytes()
+        if key not in self._gradients:
+            self._gradients[key] = self.record.reverse(w)
+        return self._gradients[key]
 
     def _whole(self, direction: Vector) -> Vector:
         """Tangent along a direction of the variable, always as a vector of all variables."""
@@ -116,7 +127,11 @@ class Probe:
         return tangent if self.projected else self.record.embed(self.variable, tangent)
 
     def _push(self, direction: Vector) -> Vector:
-        return self.record.forward(self._whole(direction))
+        """Tangent of all outputs along a direction of the variable, by a pass that is made once."""
+        key = direction.tobytes()
+        if key not in self._tangents:
+            self._tangents[key] = self.record.forward(self._whole(direction))
+        return self._tangents[key]
 
     def _unit(self, coordinate: int) -> Vector:
         return self.record.input_spaces[self.variable].unit(coordinate)
@@ -324,7 +339,7 @@ class Probe:
         along = self._tangent(self.direction)
         terms = np.abs(self.w) @ np.abs(tangent) + np.abs(gradient) @ np.abs(along)
         every = along if self.projected else self.record.embed(self.variable, along)
-        if self.check.adjoint(self.w, every, tangent, self.record.pulled(self.w), terms):
+        if self.check.adjoint(self.w, every, tangent, self._pulled(self.w), terms):
             return
         coordinate = bisect(
             self.direction, lambda d: abs(gradient @ self._tangent(d) - self.w @ self._push(d))

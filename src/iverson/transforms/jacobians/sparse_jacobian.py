@@ -8,7 +8,7 @@ case: a Jacobian with a few of them is found by both modes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,9 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from iverson.array_api.entries.joining import concat
-from iverson.array_api.sparse_arrays.sparse_construction import sparse_coo_tensor, to_layout
+from iverson.array_api.sparse_arrays.patterns import coo_pattern
+from iverson.array_api.sparse_arrays.sparse_construction import made_on, to_layout
 from iverson.core import dtypes
 from iverson.core.dispatch import Handle, make_handle
+from iverson.core.python.recent_items import RecentItems
+from iverson.core.shapes import Shape
+from iverson.layouts import CooPattern
 from iverson.ops import F
 from iverson.transforms.jacobians.dependence import Dependence, dependences, structure
 from iverson.transforms.jacobians.grouping import group_numbers
@@ -41,6 +45,7 @@ class Plan:
     forward : True for groups of columns, each a pushforward; False for groups of rows, each a pullback.
     alone : rows that are pulled back one by one.
     alone_rows, alone_columns : positions of the entries that may be nonzero in these rows.
+    places : by block and shapes, where its entries come from; filled as blocks are asked for.
     """
 
     rows: Numbers
@@ -50,11 +55,17 @@ class Plan:
     alone: Numbers
     alone_rows: Numbers
     alone_columns: Numbers
+    places: dict[Any, Places] = field(default_factory=dict, compare=False)
 
     @property
     def count(self) -> int:
         """The number of groups."""
         return int(self.numbers.max(initial=-1)) + 1
+
+    @property
+    def size(self) -> int:
+        """The number of entries that may be nonzero."""
+        return self.rows.size + self.alone_rows.size
 
 
 def plan(line: Line, mode: str, is_sparse: bool = False) -> Plan | None:
@@ -70,15 +81,15 @@ def plan(line: Line, mode: str, is_sparse: bool = False) -> Plan | None:
     if _is_mixed(line.inputs) or _is_mixed(line.outputs):  # a group is of columns, or rows, of one kind
         return None
     key = mode, is_sparse, line.outer, structure(line.variables, line.outputs)
-    if (entry := _plans.get(key)) is not None:
+    if (entry := _plans.find(key)) is not None:
         return entry[0]
     widest = None if is_sparse else n // SHARE  # a pass for each of them saves as much
     output_dependences = dependences(line.variables, line.outputs, line.outer, widest=widest)
     passes = _made(output_dependences, mode, m, n, is_sparse)
-    if key[3] is not None and (passes is None or passes.rows.size + passes.alone_rows.size <= LARGEST):
-        if len(_plans) >= MANY:
-            _plans.clear()
-        _plans[key] = (passes,)
+    if key[3] is not None and (passes is None or passes.size <= LARGEST):
+        _plans.keep(key, (passes,))
+        while sum(p.size for (p,) in [*_plans.values()] if p is not None) > LARGEST:
+            _plans.popitem(last=False)
     return passes
 
 
@@ -87,10 +98,10 @@ def _is_mixed(handles: Sequence[Tensor]) -> bool:
     return len({x.dtype.kind == "c" for x in handles}) > 1
 
 
-#: The latest plans: a function is differentiated at many points. How many there are at most, and how many
-#: entries one of them lists.
-_plans: dict[Any, tuple[Plan | None]] = {}
-MANY, LARGEST = 32, 1 << 16
+#: How many plans are kept at most, and how many entries they list together, each of some 60 bytes.
+MANY, LARGEST = 32, 1 << 20
+#: The latest plans: a function is differentiated at many points.
+_plans: RecentItems[Any, tuple[Plan | None]] = RecentItems(MANY)
 #: Where zeros only save passes, the share of all columns from which a row gets a pass of its own.
 SHARE = 8
 #: How many places are listed to find groups, those of shorter rows filled up.
@@ -200,8 +211,21 @@ def _listed(rows: Numbers, columns: Numbers, count: int, width: int) -> Numbers:
     return at
 
 
-#: The entries of a block that some passes give: rows, columns, and values of shape (count,).
-Entries = tuple[Numbers, Numbers, Any]
+class Places(NamedTuple):
+    """Where the entries of a block come from: some from the passes of groups, some from rows that are alone.
+
+    passes, at : for both of these, the pass that gives an entry, and the entry's position in its result.
+    rows, columns : the entry's position in the block, where that is strided.
+    order : the places of the entries of ``pattern`` among all of these; None where they are the same.
+    pattern : of the block, where its layout is sparse.
+    """
+
+    passes: tuple[Numbers, ...]
+    at: tuple[Numbers, ...]
+    rows: tuple[Numbers, ...] = ()
+    columns: tuple[Numbers, ...] = ()
+    order: Numbers | None = None
+    pattern: CooPattern | None = None
 
 
 def blocks(line: Line, plan: Plan, chunk_size: int | None, layout: str = "strided") -> list[list[Any]]:
@@ -223,17 +247,56 @@ def blocks(line: Line, plan: Plan, chunk_size: int | None, layout: str = "stride
         seeds = _grouped(line.outputs, starts[0], numbers, plan.alone.size)
         alone = pulled(line, seeds, chunk_size, _any_complex(line.outputs))
     block_rows = []
+    is_strided = layout == "strided"
     for o, y in enumerate(line.outputs):
         row = []
         for k, x in enumerate(line.inputs):
-            block = _Block(*((int(s[i]), int(s[i + 1])) for s, i in zip(starts, (o, k), strict=True)))
-            by = (plan.numbers, plan.forward, pass_results[o if plan.forward else k])
-            terms = [block.entries(plan.rows, plan.columns, *by)]
-            if alone:
-                terms.append(block.entries(plan.alone_rows, plan.alone_columns, numbers, False, alone[k]))
-            row.append((_added if layout == "strided" else _stored)(terms, y, x, layout))
+            key = o, k, y.shape, x.shape, is_strided
+            if (places := plan.places.get(key)) is None:
+                block = _Block(*((int(s[i]), int(s[i + 1])) for s, i in zip(starts, (o, k), strict=True)))
+                entries = [block.entries(plan.rows, plan.columns, plan.numbers, plan.forward)]
+                if alone:
+                    entries.append(block.entries(plan.alone_rows, plan.alone_columns, numbers, False))
+                places = plan.places[key] = _places(entries, y.shape, x.shape, is_strided)
+            results = [pass_results[o if plan.forward else k], *([alone[k]] if alone else [])]
+            flat = (F.reshape(r, shape=(r.shape[0], prod(r.shape[1:]))) for r in results)
+            values = [
+                F.gather(r, passes, at, axes=(0, 1))
+                for r, passes, at in zip(flat, places.passes, places.at, strict=True)
+            ]
+            if places.pattern is None:
+                row.append(_added([*zip(places.rows, places.columns, values, strict=True)], y, x))
+                continue
+            stored = concat(values) if len(values) > 1 else values[0]
+            stored = stored if places.order is None else F.gather(stored, places.order, axes=(0,))
+            row.append(to_layout(made_on(stored, places.pattern, None, False, "jacobian"), layout))
         block_rows.append(row)
     return block_rows
+
+
+def _places(
+    entries: Sequence[tuple[Numbers, Numbers, Numbers, Numbers]], of_y: Shape, of_x: Shape, is_strided: bool
+) -> Places:
+    """`Places` of a block, from the rows, columns, passes and positions in results of its entries.
+
+    of_y, of_x : the shapes of the output and of the input.
+    """
+    rows, columns, passes, at = zip(*entries, strict=True)
+    if is_strided:
+        return Places(passes, at, rows, columns)
+    all_rows, all_columns = np.concatenate(rows), np.concatenate(columns)
+    order = np.lexsort((all_columns, all_rows))
+    pattern = _pattern(all_rows[order], all_columns[order], of_y, of_x)
+    if len(entries) == 1:
+        return Places((passes[0][order],), (at[0][order],), pattern=pattern)
+    return Places(passes, at, order=order, pattern=pattern)
+
+
+def _pattern(rows: Numbers, columns: Numbers, of_y: Shape, of_x: Shape) -> CooPattern:
+    """The pattern of a block, from the positions of its entries in row-major order."""
+    axes = [(rows, of_y), (columns, of_x)]
+    indices = [i for places, shape in axes if shape for i in np.unravel_index(places, shape)]
+    return coo_pattern(np.stack(indices), rows.shape, of_y + of_x, True, "jacobian")
 
 
 def stored_whole(block: Handle, y: Tensor, x: Tensor, layout: str) -> Any:
@@ -241,10 +304,13 @@ def stored_whole(block: Handle, y: Tensor, x: Tensor, layout: str) -> Any:
     entries.
     """
     rows, columns = (a.ravel() for a in np.indices((y.size, x.size)))
-    return _stored([(rows, columns, F.reshape(block, shape=(y.size * x.size,)))], y, x, layout)
+    values = F.reshape(block, shape=(y.size * x.size,))
+    pattern = _pattern(rows, columns, y.shape, x.shape)
+    return to_layout(made_on(values, pattern, None, False, "jacobian"), layout)
 
 
-def _added(terms: Sequence[Entries], y: Tensor, x: Tensor, _layout: str) -> Any:
+def _added(terms: Sequence[tuple[Numbers, Numbers, Any]], y: Tensor, x: Tensor) -> Any:
+    """A strided block, from the rows, columns and values of some of its entries."""
     shape = y.size, x.size
     dtype = dtypes.result_type(y.dtype, x.dtype, *(v.dtype for *_, v in terms))
     parts = [
@@ -254,15 +320,6 @@ def _added(terms: Sequence[Entries], y: Tensor, x: Tensor, _layout: str) -> Any:
     if block.dtype != dtype:
         block = F.astype(block, dtype=dtype)
     return F.reshape(block, shape=y.shape + x.shape)
-
-
-def _stored(terms: Sequence[Entries], y: Tensor, x: Tensor, layout: str) -> Any:
-    rows, columns = (np.concatenate([t[k] for t in terms]) for k in (0, 1))
-    order = np.lexsort((columns, rows))
-    values = F.gather(concat([v for *_, v in terms]), order, axes=(0,))
-    axes = [(rows[order], y.shape), (columns[order], x.shape)]
-    indices = [i for places, shape in axes if shape for i in np.unravel_index(places, shape)]
-    return to_layout(sparse_coo_tensor(np.stack(indices), values, y.shape + x.shape), layout)
 
 
 def _any_complex(handles: Sequence[Tensor]) -> bool:
@@ -303,21 +360,20 @@ class _Block(NamedTuple):
     columns: tuple[int, int]
 
     def entries(
-        self, rows: Numbers, columns: Numbers, numbers: Numbers, forward: bool, results: Handle
-    ) -> Entries:
-        """Listed entries that are in this block: their rows and columns in the block, and their values.
+        self, rows: Numbers, columns: Numbers, numbers: Numbers, forward: bool
+    ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+        """Listed entries that are in this block: their rows and columns in the block, the passes that give
+        them, and their positions in the results of these.
 
         rows, columns : positions of the listed entries in the whole Jacobian.
         numbers : the pass that gives each column (if ``forward``) or each row.
-        results : the results of all passes, along axis 0.
         """
         (top, bottom), (first, last) = self
         inside = (rows >= top) & (rows < bottom) & (columns >= first) & (columns < last)
         rows, columns = rows[inside], columns[inside]
         passes = numbers[columns if forward else rows]
         rows, columns = rows - top, columns - first
-        flat = F.reshape(results, shape=(results.shape[0], prod(results.shape[1:])))
-        return rows, columns, F.gather(flat, passes, rows if forward else columns, axes=(0, 1))
+        return rows, columns, passes, rows if forward else columns
 
 
-__all__ = ["Plan", "blocks", "plan", "stored_whole"]
+__all__ = ["Places", "Plan", "blocks", "plan", "stored_whole"]
