@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +25,7 @@ A, B = RNG.normal(size=(6, 5)), RNG.normal(size=(5, 4))
 X, Y = RNG.normal(size=(5, 7)), RNG.normal(size=(5, 7))
 BATCH = RNG.normal(size=(3, 5))
 CUBE = RNG.normal(size=(3, 6, 5))
+U, V = RNG.normal(size=(9, 1)), RNG.normal(size=(1, 8))
 
 #: Functions, their arguments, the products that they make and the most multiply-adds.
 FOLDED = {
@@ -43,6 +45,24 @@ FOLDED = {
         5 * 7 * 5 + 6 * 5 * 5,
     ),
     "a gradient of a sum": (iv.grad(lambda a, b: (a @ b).sum()), (A, B), 1, 4 * 5),
+    "thin factors side by side": (
+        lambda u, v, x, y, m: u @ v + (x @ y).mT + m + iv.sin(u) @ v,
+        (U, V, V.T, U.T, U @ V),
+        1,
+        2 * 9 * 8,
+    ),
+    "as many side by side as the sum has entries": (
+        lambda *uv: reduce(iv.add, [u @ v for u, v in zip(uv[::2], uv[1::2], strict=True)]),
+        [RNG.normal(size=shape) for _ in range(6) for shape in (U.shape, V.shape)],
+        2,
+        6 * 9 * 8,
+    ),
+    "the gradient of a matrix that is used many times": (
+        iv.grad(lambda m, x: iv.sum(1 / (m @ (1 / (m.mT @ (1 / (m @ x))))))),
+        (U @ V + 9.0, V[0]),
+        3 + 2 + 1,
+        9 * 8 * 8,
+    ),
     "columns that repeat": (lambda a, x: a @ iv.broadcast_to(x[:, :1], (5, 9)), (A, X), 1, 6 * 5),
     "a batch of vectors": (iv.vmap(lambda a, x: a @ x, (None, 0)), (A, BATCH), 1, 3 * 6 * 5),
     "a batch with a shared matrix": (lambda c, b: c @ b, (CUBE, B), 1, 3 * 6 * 5 * 4),
@@ -134,6 +154,33 @@ def test_random_sums_of_products(data):
     )
     for found, expected in zip(interpret(once, args), f(*args), strict=True):
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-9)
+
+
+@given(data=st.data())
+def test_random_sums_of_thin_products(data):
+    """Also of transposed ones and of zeros, beside other terms: NumPy's sum."""
+    m, n = data.draw(st.tuples(*[st.integers(0, 24)] * 2))
+    kind = data.draw(st.sampled_from(["float32", "float64", "complex128"]))
+    widths = data.draw(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=7))
+    rng = np.random.default_rng(m * 25 + n)
+
+    def drawn(*shape):
+        x = rng.normal(size=shape)
+        return (x + 1j * rng.normal(size=shape) if kind == "complex128" else x).astype(kind)
+
+    arrays = [drawn(m, n)]
+    for k, is_moved in widths:
+        arrays += [drawn(n, k), drawn(k, m)] if is_moved else [drawn(m, k), drawn(k, n)]
+
+    def f(other, *factors):
+        total = other
+        for (_, is_moved), a, b in zip(widths, factors[::2], factors[1::2], strict=True):
+            total = total + ((a @ b).T if is_moved else a @ b)
+        return total
+
+    actual = iv.jit(f)(*map(iv.asarray, arrays))
+    tolerance = 1e-4 if kind == "float32" else 1e-10
+    np.testing.assert_allclose(actual.numpy(), f(*arrays), rtol=tolerance, atol=tolerance)
 
 
 #: A matrix and a vector, as users multiply them; ``h`` is the matrix by columns.

@@ -63,7 +63,7 @@ def _block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     run: Nest | None = None  # the nests before as one, its phases apart
     joints: dict[tuple[int, int], Nest | None] = {}  # which, with the steps, hold all that is asked about
 
-    def joined(first: Nest, second: Nest) -> Nest | None:
+    def joint_nest(first: Nest, second: Nest) -> Nest | None:
         key = id(first), id(second)
         if key not in joints:
             joints[key] = _joined(first, second)
@@ -76,8 +76,8 @@ def _block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
             )
 
     for k, s in enumerate(steps):
-        joint = joined(run, s) if run is not None and isinstance(s, Nest) else None
-        if joint is None and run is not None and _passes(run, s, steps[k + 1 :], joined):
+        joint = joint_nest(run, s) if run is not None and isinstance(s, Nest) else None
+        if joint is None and run is not None and _passes(run, s, steps[k + 1 :], joint_nest):
             new_steps.append(s)
             continue
         if joint is None:
@@ -96,15 +96,15 @@ def _block(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 def _passes(
-    run: Nest, step: Step, later: Sequence[Step], joined: Callable[[Nest, Nest], Nest | None]
+    run: Nest, step: Step, later: Sequence[Step], joint_nest: Callable[[Nest, Nest], Nest | None]
 ) -> bool:
     """True if a step may come before the run, which the nest after it continues, and starts no run itself.
 
-    joined : `_joined`, which keeps its answers.
+    joint_nest : `_joined`, which keeps its answers.
     """
     if not isinstance(step, Nest) or not later or not isinstance(later[0], Nest):
         return False
-    if joined(step, later[0]) is not None or joined(run, later[0]) is None:
+    if joint_nest(step, later[0]) is not None or joint_nest(run, later[0]) is None:
         return False
     (reads, writes), (reads_of_run, writes_of_run) = reads_and_writes(step), reads_and_writes(run)
     touched = {v.buffer for v in (*reads_of_run, *writes_of_run)}

@@ -1,6 +1,7 @@
 """Merging of matrix products: one for several with a shared factor, for repeated rows, or for many vectors.
 
     add_n(matmul(a, x), matmul(a, y))           ->  matmul(a, add_n(x, y))      also of the left factors
+    add_n(matmul(a, x), matmul(b, y))           ->  matmul([a b], [x; y])       of few columns and rows
     matmul(broadcast_to(x), b)                  ->  broadcast_to(matmul(x, b))  where rows of the left factor
                                                                                 (columns of the right) repeat
     matmul(a, x), x of shape (B, k, 1)          ->  reshape(matmul(reshape(x), permute_dims(a)))
@@ -14,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from iverson.autograd.node import Where
+from iverson.core.dtypes import is_half
 from iverson.core.entries import Stored
+from iverson.core.shapes import concat_offsets
 from iverson.graph.ir.nodes import AnyOperand, Equation, Operand, Value
 from iverson.graph.passes.rewriting import WRITTEN, After, Match, Rewriting, Writer, rule
 from iverson.layouts import is_strided
@@ -36,9 +39,15 @@ def _is_sum(e: Equation) -> bool:
 
 
 def _of_one_factor(m: Match) -> After:
-    """Write a sum in which terms that share a factor are multiplied with it once; None if no two terms do."""
+    """Write a sum in which terms that share a factor are multiplied with it once, and thin products are one;
+    None if there are no two of them.
+
+    A sum that is only a term of another one is left to that.
+    """
     writer, e = m.writer, m.equation
-    terms = _folded(writer, e.operands, e.where) if _is_sum(e) else None
+    outer = writer.reader(e.results[0])
+    is_term = outer is not None and outer.op.name in ("add", "add_n") and _is_sum(outer)
+    terms = _folded(writer, e.operands, e.where) if _is_sum(e) and not is_term else None
     if terms is None:
         return None
     if len(terms) == 1:
@@ -55,6 +64,7 @@ def _folded(writer: Writer, operands: Sequence[AnyOperand], where: Where | None)
     before = terms = _terms(writer, operands)
     for side in (0, 1):
         terms = _shared(writer, terms, side, where)
+    terms = _side_by_side(writer, terms, where)
     return None if len(terms) == len(before) else terms
 
 
@@ -93,6 +103,79 @@ def _shared(writer: Writer, terms: Sequence[Any], side: int, where: Where | None
         for n in at[1:]:
             new_terms[n] = None
     return [x for x in new_terms if x is not None]
+
+
+# --- thin products ----------------------------------------------------------------------------------------
+
+#: A product is thin if its factors together have at most this part of its result's entries.
+THIN = 1 / 4
+
+
+class _Thin(NamedTuple):
+    """A thin product in a sum: its place there, it, its factors, and whether it is transposed."""
+
+    at: int
+    term: Value
+    a: Value
+    b: Value
+    transposed: bool
+
+
+def _side_by_side(writer: Writer, terms: Sequence[AnyOperand], where: Where | None) -> list[Any]:
+    """Terms, with one product of factors side by side in place of thin products, so that the sum is written
+    once: by far the most of what they take is to write and to read it.
+
+    The factors of one product together have at most as many entries as the sum.
+    """
+    groups: list[list[_Thin]] = []
+    entries = 0
+    for product in filter(None, (_thin(writer, x, n) for n, x in enumerate(terms))):
+        size = prod(product.a.shape) + prod(product.b.shape)
+        if not groups or entries + size > prod(product.term.shape):
+            groups.append([])
+            entries = 0
+        groups[-1].append(product)
+        entries += size
+    new_terms: list[AnyOperand | None] = list(terms)
+    for group in groups:
+        if len(group) < 2:
+            continue
+
+        def transpose(x: Value) -> Value:
+            return writer.write("permute_dims", x, where=where, axes=(1, 0))
+
+        columns = [t.b if t.transposed else transpose(t.a) for t in group]
+        rows = [transpose(t.a) if t.transposed else t.b for t in group]
+        a, b = (
+            writer.write(
+                "concat", *factors, where=where, axis=0, offsets=concat_offsets([x.shape[0] for x in factors])
+            )
+            for factors in (columns, rows)
+        )
+        merged = writer.write("matmul", transpose(a), b, where=where)
+        writer.reads[merged] = 1
+        for t in group:
+            new_terms[t.at] = None
+        new_terms[group[0].at] = merged
+    return [x for x in new_terms if x is not None]
+
+
+def _thin(writer: Writer, x: AnyOperand, at: int) -> _Thin | None:
+    """The product of two matrices that a term is, or is the transpose of, if it is thin; else None."""
+    transposition = writer.by(x, "permute_dims", alone=True)
+    product = writer.by(x if transposition is None else transposition.operands[0], "matmul", alone=True)
+    if (
+        type(x) is not Value
+        or product is None
+        or (transposition is not None and transposition.params["axes"] != (1, 0))
+    ):
+        return None
+    a, b = product.operands
+    if not (_is_dense(a) and _is_dense(b)) or not len(a.shape) == len(b.shape) == 2 or is_half(x.dtype):
+        return None
+    if prod(a.shape) + prod(b.shape) > THIN * prod(x.shape):
+        return None
+    return _Thin(at, x, a, b, transposition is not None)
 
 
 # --- repeated rows, batches of vectors ------------------------------------------------------------------

@@ -45,6 +45,7 @@ class Writer:
         self.renamed: dict[Value, Operand] = {}
         self._graph = graph
         self._reads: Counter[Value] | None = None
+        self._readers: dict[Value, Equation] | None = None
         self._shared: dict[Any, Value] = {}
 
     @property
@@ -56,6 +57,12 @@ class Writer:
                     if type(x) is Value:
                         reads[x] = reads.get(x, 0) + 1
         return self._reads
+
+    def reader(self, x: Value) -> Equation | None:
+        """The equation that alone reads a value, and once, in the graph before; None if there is none."""
+        if self._readers is None:
+            self._readers = {v: e for e in self._graph.equations for v in e.operands if type(v) is Value}
+        return self._readers.get(x) if self.reads[x] == 1 else None
 
     def keep(self, equation: Equation) -> None:
         """Write an equation as it is."""

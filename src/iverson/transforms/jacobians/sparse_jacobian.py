@@ -211,8 +211,12 @@ def _listed(rows: Numbers, columns: Numbers, count: int, width: int) -> Numbers:
     return at
 
 
+#: Some entries of a block: rows, columns, and values of shape (count,).
+Entries = tuple[Numbers, Numbers, Any]
+
+
 class Places(NamedTuple):
-    """Where the entries of a block come from: some from the passes of groups, some from rows that are alone.
+    """Sources of the entries of a block: some come from the passes of groups, some from rows that are alone.
 
     passes, at : for both of these, the pass that gives an entry, and the entry's position in its result.
     rows, columns : the entry's position in the block, where that is strided.
@@ -254,10 +258,10 @@ def blocks(line: Line, plan: Plan, chunk_size: int | None, layout: str = "stride
             key = o, k, y.shape, x.shape, is_strided
             if (places := plan.places.get(key)) is None:
                 block = _Block(*((int(s[i]), int(s[i + 1])) for s, i in zip(starts, (o, k), strict=True)))
-                entries = [block.entries(plan.rows, plan.columns, plan.numbers, plan.forward)]
+                sources = [block.entries(plan.rows, plan.columns, plan.numbers, plan.forward)]
                 if alone:
-                    entries.append(block.entries(plan.alone_rows, plan.alone_columns, numbers, False))
-                places = plan.places[key] = _places(entries, y.shape, x.shape, is_strided)
+                    sources.append(block.entries(plan.alone_rows, plan.alone_columns, numbers, False))
+                places = plan.places[key] = _places(sources, y.shape, x.shape, is_strided)
             results = [pass_results[o if plan.forward else k], *([alone[k]] if alone else [])]
             flat = (F.reshape(r, shape=(r.shape[0], prod(r.shape[1:]))) for r in results)
             values = [
@@ -267,9 +271,9 @@ def blocks(line: Line, plan: Plan, chunk_size: int | None, layout: str = "stride
             if places.pattern is None:
                 row.append(_added([*zip(places.rows, places.columns, values, strict=True)], y, x))
                 continue
-            stored = concat(values) if len(values) > 1 else values[0]
-            stored = stored if places.order is None else F.gather(stored, places.order, axes=(0,))
-            row.append(to_layout(made_on(stored, places.pattern, None, False, "jacobian"), layout))
+            entries = concat(values) if len(values) > 1 else values[0]
+            entries = entries if places.order is None else F.gather(entries, places.order, axes=(0,))
+            row.append(to_layout(made_on(entries, places.pattern, None, False, "jacobian"), layout))
         block_rows.append(row)
     return block_rows
 
@@ -309,7 +313,7 @@ def stored_whole(block: Handle, y: Tensor, x: Tensor, layout: str) -> Any:
     return to_layout(made_on(values, pattern, None, False, "jacobian"), layout)
 
 
-def _added(terms: Sequence[tuple[Numbers, Numbers, Any]], y: Tensor, x: Tensor) -> Any:
+def _added(terms: Sequence[Entries], y: Tensor, x: Tensor) -> Any:
     """A strided block, from the rows, columns and values of some of its entries."""
     shape = y.size, x.size
     dtype = dtypes.result_type(y.dtype, x.dtype, *(v.dtype for *_, v in terms))
