@@ -158,6 +158,9 @@ class _Round:
         self.stores = to_keep.intersection(self.makers) if self.asked else set()
         crossing = [v for v in self.makers if v in self.stores]
         self.crossing = list(dict.fromkeys([*crossing, *(v for mine in self.asked.values() for v in mine)]))
+        self._order = {v: k for k, v in enumerate(self.makers)}
+        self._deciding = {j: self._decided_by(mine) for j, mine in self.asked.items()}
+        self._costs: dict[tuple[int, frozenset[Value]], tuple[int, set[Value]]] = {}
 
     def settle(self) -> list[Equation]:
         """Write the equations that make values again into later rounds, and return them."""
@@ -186,18 +189,37 @@ class _Round:
         """The bytes written, read and held for what later rounds ask of this one, if these are kept."""
         total = 2 * sum(map(size, to_keep - self.stores))
         longer: set[Value] = set()
-        for j, mine in self.asked.items():
-            there = [v for v in mine if v in to_keep]
-            total += sum(map(size, there))
-            chain = self._chain(mine, to_keep)
-            if len(chain) > LONGEST:
+        for j in self.asked:
+            key = j, self._deciding[j] & to_keep
+            if key not in self._costs:
+                self._costs[key] = self._cost_of_round(j, to_keep)
+            bytes_read, values = self._costs[key]
+            if bytes_read == sys.maxsize:
                 return sys.maxsize
-            results = {e.results[0] for e in chain}
-            leaves = {self.root(x) for e in chain for x in values_of(e.operands) if x not in results}
-            total += sum(size(x) for x in leaves - self.reads[j] if x not in there)
-            waiting = (x for x in leaves if x not in to_keep or x in self.stores)
-            longer.update(x for x in waiting if x in self.index.made and self.index.last(x) < j)
+            total += bytes_read
+            longer |= values
         return total + sum(size(x) * (2 if x in self.unwritten else 1) for x in longer)
+
+    def _cost_of_round(self, j: int, to_keep: set[Value]) -> tuple[int, set[Value]]:
+        """The bytes that a later round reads for what it asks of this one, and the values that it needs held
+        longer.
+        """
+        mine = self.asked[j]
+        there = [v for v in mine if v in to_keep]
+        chain = self._chain(mine, to_keep)
+        if len(chain) > LONGEST:
+            return sys.maxsize, set()
+        results = {e.results[0] for e in chain}
+        leaves = {self.root(x) for e in chain for x in values_of(e.operands) if x not in results}
+        total = sum(map(size, there)) + sum(size(x) for x in leaves - self.reads[j] if x not in there)
+        waiting = (x for x in leaves if x not in to_keep or x in self.stores)
+        return total, {x for x in waiting if x in self.index.made and self.index.last(x) < j}
+
+    def _decided_by(self, values: Sequence[Value]) -> frozenset[Value]:
+        """The values that make a difference to what it takes to make ``values`` again, if they are kept."""
+        chain = self._chain(values, set())
+        roots = (self.root(x) for e in chain for x in values_of(e.operands))
+        return frozenset([*(e.results[0] for e in chain), *(x for x in roots if x in self.makers)])
 
     def _chain(self, values: Sequence[Value], to_keep: set[Value]) -> list[Equation]:
         """The equations in ``makers`` that are needed for ``values``, if the values ``to_keep`` are there."""
@@ -208,7 +230,7 @@ class _Round:
             if x in self.makers and x not in to_keep and x not in targets:
                 targets.add(x)
                 waiting += values_of(self.makers[x].operands)
-        return [e for v, e in self.makers.items() if v in targets]
+        return [self.makers[v] for v in sorted(targets, key=self._order.__getitem__)]
 
     def _copies(
         self, values: Sequence[Value], to_keep: set[Value]

@@ -20,8 +20,6 @@ from itertools import product
 from typing import TypeAlias
 
 import numpy as np
-from scipy import sparse
-from scipy.linalg import qr, solve_triangular
 
 from iverson.core.protocols import NDArray
 
@@ -165,6 +163,8 @@ def _sum_of_powers(terms: Sequence[Term]) -> dict[Direction, float]:
 def _of_monomial(exponents: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], float], ...]:
     """Directions v and weights a with which a monomial's coefficient in any q is the sum of a q(v)."""
     order, count = sum(exponents), len(exponents)
+    from scipy.linalg import qr
+
     powers = np.array([e for e in product(range(order + 1), repeat=count) if sum(e) == order])
     for largest in range(1, order + 1):
         entries = range(-largest, largest + 1)
@@ -237,13 +237,15 @@ def _quotient(
 
     The basis is chosen by a QR decomposition with pivoting, in each of the blocks that the matrix falls into.
     """
+    from scipy.sparse import csgraph, csr_array
+
     columns = {m: k for k, m in enumerate({m: None for row in rows.values() for m in row})}
     monomials = list(rows)
     at = [(i, columns[m], c) for i, row in enumerate(rows.values()) for m, c in row.items()]
     row, column, data = map(np.array, zip(*at, strict=True))
-    matrix = sparse.csr_array((data, (row, column)), (len(rows), len(columns)))
-    edges = sparse.csr_array((np.ones(len(data)), (row, len(rows) + column)), (sum(matrix.shape),) * 2)
-    _, labels = sparse.csgraph.connected_components(edges, directed=False)
+    matrix = csr_array((data, (row, column)), (len(rows), len(columns)))
+    edges = csr_array((np.ones(len(data)), (row, len(rows) + column)), (sum(matrix.shape),) * 2)
+    _, labels = csgraph.connected_components(edges, directed=False)
     order = np.argsort(labels[: len(rows)], kind="stable")
     starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
     basis: dict[Monomial, int] = {}
@@ -261,7 +263,9 @@ def _quotient(
 
 def _independent(rows: NDArray) -> tuple[NDArray, NDArray]:
     """Independent rows of a matrix, and all of its rows by these: rows = coordinates @ rows[pivots]."""
-    (upper, pivots) = qr(rows.T, mode="r", pivoting=True)
+    from scipy.linalg import qr, solve_triangular
+
+    upper, pivots = qr(rows.T, mode="r", pivoting=True)
     sizes = np.abs(np.diagonal(upper))
     rank = int(np.sum(sizes > _TINY * sizes[0]))
     factors = solve_triangular(upper[:rank, :rank], upper[:rank]).T
