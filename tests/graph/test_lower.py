@@ -141,7 +141,7 @@ def test_lowering_is_linear_in_the_length_of_a_loop(monkeypatch: pytest.MonkeyPa
     """Equal steps are lowered once, and the Python calls of the rest grow with the number of steps."""
     lowered: list[int] = []
     calls: list[int] = []
-    kernels: set[int] = set()
+    kernels: list[int] = []
 
     def nests(program: Any) -> Any:
         lowered[-1] += 1
@@ -158,8 +158,8 @@ def test_lowering_is_linear_in_the_length_of_a_loop(monkeypatch: pytest.MonkeyPa
         counted = Profile()
         (step,) = counted.runcall(lower, graph).steps
         calls.append(sum(entry.callcount for entry in counted.getstats()))
-        kernels.add(len(step.compiled.layout.nests))
-    assert len(kernels) == 1
+        kernels.append(len(step.compiled.layout.nests))
+    assert max(kernels) - min(kernels) <= 1, "the thin products that are left over are one of their own"
     assert lowered[0] > 0
     assert not lowered[1]
     assert lowered[2] == lowered[3] <= 2, "the first and the last step know the length"

@@ -483,16 +483,19 @@ def matmul(a: Operand | NDArray | np.generic | complex, b: Operand | NDArray | n
             expected=f"extent {rows[-1]} on b's contracted axis",
             remedy="transpose one of them",
         )
-    of_vectors = len(rows) == 1, len(columns) == 1
-    if of_vectors[0]:
-        a = F.expand_dims(a, axis=(0,))
-    if of_vectors[1]:
-        b = F.expand_dims(b, axis=(1,))
-    out = bind(_MATMUL, (a, b))
+    binding = _default[0].bind
+    if len(rows) == 1:
+        a = binding(_EXPAND, (a,), _FIRST)
+    if len(columns) == 1:
+        b = binding(_EXPAND, (b,), _SECOND)
+    out = binding(_MATMUL, (a, b), NO_PARAMS)
+    if len(rows) > 1 < len(columns):
+        return out
     last = len(out.shape) - 1
-    dropped = tuple([axis for axis, of_vector in zip((last - 1, last), of_vectors, strict=True) if of_vector])
-    return F.squeeze(out, axis=dropped) if dropped else out
+    dropped = (last - 1, last)[len(rows) > 1 : 2 - (len(columns) > 1)]
+    return binding(_SQUEEZE, (out,), {"axis": dropped})
 
 
-_INDEX, _PUT, _MATMUL, _GATHER = (TABLE[n] for n in ("index_basic", "index_put", "matmul", "gather"))
-_OF_ROWS = {"axes": (0,)}
+_INDEX, _PUT, _GATHER = TABLE["index_basic"], TABLE["index_put"], TABLE["gather"]
+_MATMUL, _EXPAND, _SQUEEZE = TABLE["matmul"], TABLE["expand_dims"], TABLE["squeeze"]
+_OF_ROWS, _FIRST, _SECOND = {"axes": (0,)}, {"axis": (0,)}, {"axis": (1,)}
