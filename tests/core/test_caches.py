@@ -171,6 +171,7 @@ COVERED: dict[str, str] = {
         graph.passes.support_and_demand._Parts graph.passes.support_and_demand._Walk
         graph.passes.rewriting.Writer
         graph.passes.slice_pushdown._Reader graph.ir.print.Printer graph.lowering.rematerialisation._Index
+        graph.lowering.rematerialisation._Round
         graph.control.scan_loop._Stack expr.symbolic_numbers.Recording
         graph.lowering.lowering_formulas._Numbers
         graph.control.scan_derivative.Linear graph.lowering.program_segments.Segment

@@ -22,7 +22,7 @@ def check_determinism(first: Record, settings: Settings, rng: np.random.Generato
             raise _differing(first, a.name, f"{_worst(x, y)} in a second call with the same inputs")
     w = random_direction(rng, first.size)
     v = random_direction(rng, sum(s.size for s in first.input_spaces))
-    first.reverse(w)  # looks at casts; passes are compared among those that do not, as these may take other ways
+    first.reverse(w)  # looks at casts: such a pass may take other ways, to other bits
     pulled = [record.reverse(w, casts=False) for record in (first, first, second)]
     for k, variable in enumerate(first.variables):
         for gradients in pulled[1:]:
