@@ -572,6 +572,43 @@ def test_a_part_of_a_gradient_is_computed_alone(op, shape, corners):
     assert found.alone <= 2  # the first box, and one at an edge of the domain
 
 
+@pytest.mark.parametrize("border", [1, 3, 20])
+@pytest.mark.parametrize(
+    ("op", "shape"), [(smoothed, (5000,)), (smoothed_rows, (64, 80)), (smoothed_at, (64, 80))]
+)
+def test_a_graph_computes_the_part_of_a_gradient_inside_of_padding(op, shape, border):
+    """At the points that add to it, in each way to compile a derivative, of the first and second order."""
+    array = np.random.default_rng(border).standard_normal([n - 2 * border for n in shape])
+    w, inside = np.array([1.0, -2.0, 0.5]), (slice(border, -border),) * len(shape)
+
+    def loss(z):
+        return iv.sin(op(iv.pad(z, border), w)).sum()
+
+    def second(z):
+        return iv.jvp(iv.grad(loss), (z,), (z,))[1]
+
+    x, v = iv.pad(iv.asarray(array), border), iv.pad(iv.asarray(array), border)
+    of_whole = iv.grad(lambda x: iv.sin(op(x, w)).sum())
+    first, change = (t.numpy()[inside] for t in (of_whole(x), iv.jvp(of_whole, (x,), (v,))[1]))
+    for f in (iv.jit(iv.grad(loss)), iv.grad(iv.jit(loss)), iv.jit(iv.grad(iv.checkpoint(loss)))):
+        np.testing.assert_allclose(f(array).numpy(), first, rtol=1e-12, atol=1e-12)
+    for f in (iv.jit(second), iv.jit(iv.grad(lambda z: (iv.grad(loss)(z) * array).sum()))):
+        np.testing.assert_allclose(f(array).numpy(), change, rtol=1e-12, atol=1e-12)
+    batch = iv.jit(iv.vmap(iv.grad(loss)))(np.stack([array, -array])).numpy()
+    np.testing.assert_allclose(batch[0], first, rtol=1e-12, atol=1e-12)
+    parts = [
+        part
+        for key, d in op.expression._derived.items()
+        for of_part, part in d._derived.items()
+        if key[:2] == ("vjp", (0,))
+        and of_part[0] == "part"
+        and of_part[1:]
+        and of_part[1].shape == array.shape
+    ]
+    assert bool(parts) == (op is not smoothed_at)
+    assert all(n <= 3 * array.size for part in parts for n in points(part))
+
+
 @pytest.mark.parametrize(
     ("operands", "order"),
     paired(

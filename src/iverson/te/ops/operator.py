@@ -29,6 +29,7 @@ from iverson.core.protocols import DType, LayoutValue, Namespace, NDArray, Param
 from iverson.core.python import locks
 from iverson.core.python.cached import cached_property
 from iverson.core.python.recent_items import RecentItems
+from iverson.core.region import Region
 from iverson.core.scalars import SCALARS
 from iverson.core.shapes import as_int
 from iverson.core.trace_guards import Guard, guards_of
@@ -392,32 +393,41 @@ class Expression:
     def _box(self, F: Namespace, part: Box, i: int, g: Any, xs: tuple[Value, ...], params: Constants) -> Any:
         """Box ``part`` of the gradient in input i, or None if the gradient is zero.
 
-        The result is NotImplemented unless the gradient is large, the box less than half of it, and one
-        program can serve all boxes. The box is passed as the shape of an operand without entries: so its
-        corner is an extent like others (`iverson.te.lowering.shape_polymorphism`).
+        In a graph, which has one box, the result is NotImplemented unless the gradient is large. Elsewhere
+        the box must be less than half of it as well, and one program must serve all boxes: the box is passed
+        as the shape of an operand without entries, so its corner is an extent like others
+        (`iverson.te.lowering.shape_polymorphism`).
         """
         shape = getattr(xs[i], "shape", ())
-        if prod(shape) < LARGE or 2 * part.region.size > prod(shape):
+        if prod(shape) < LARGE or part.region.size == prod(shape):
             return NotImplemented
         pullback = self._pullback((i,), g, xs, params)
         if pullback is None:
             return None
         gradient, args, _ = pullback
+        results = gradient.compiled(tuple(map(_operand, args)), params).program.outputs
+        if type(value_of(args[0])) is Bracket or not all(map(has_parts, results)):
+            return NotImplemented
+        if not all(map(has_entries, args)):
+            build = partial(gradient._inside, part.region)
+            inside = gradient.derived(("part", part.region), build, gradient.names)
+            return F.embed(bind(inside.op, args, params), key=part.region.slices, shape=shape)
+        if 2 * part.region.size > prod(shape):
+            return NotImplemented
         box_gradient = gradient.derived(
             ("part",), gradient._part, (*gradient.names, distinct("box", gradient.names))
         )
-        if (
-            box_gradient.alone > ALONE
-            or not all(map(has_entries, args))
-            or type(value_of(args[0])) is Bracket
-        ):
-            return NotImplemented
-        if not all(map(has_parts, gradient.compiled(tuple(map(_operand, args)), params).program.outputs)):
+        if box_gradient.alone > ALONE:
             return NotImplemented
         start, stop = part.region
         box = np.broadcast_to(np.False_, (*(a + 1 for a in start), *map(int.__sub__, stop, start)))
         ct = bind(box_gradient.op, (*args, box), params)
         return F.embed(ct, key=part.region.slices, shape=shape)
+
+    def _inside(self, region: Region, /, *operands: Placeholder, **params: Constant) -> Tensor:
+        """Entries of the result in a region."""
+        (result,) = self.outputs(operands, params)
+        return part_of(result, region.start, region.shape)
 
     def _part(self, /, *given: Placeholder, **params: Constant) -> Tensor:
         """Entries of the result in a box.
