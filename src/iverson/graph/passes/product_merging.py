@@ -127,6 +127,10 @@ def _side_by_side(writer: Writer, terms: Sequence[AnyOperand], where: Where | No
 
     The factors of one product together have at most as many entries as the sum.
     """
+
+    def transpose(x: Value) -> Value:
+        return writer.write("permute_dims", x, where=where, axes=(1, 0))
+
     groups: list[list[_Thin]] = []
     entries = 0
     for product in filter(None, (_thin(writer, x, n) for n, x in enumerate(terms))):
@@ -140,10 +144,6 @@ def _side_by_side(writer: Writer, terms: Sequence[AnyOperand], where: Where | No
     for group in groups:
         if len(group) < 2:
             continue
-
-        def transpose(x: Value) -> Value:
-            return writer.write("permute_dims", x, where=where, axes=(1, 0))
-
         columns = [t.b if t.transposed else transpose(t.a) for t in group]
         rows = [transpose(t.a) if t.transposed else t.b for t in group]
         a, b = (
