@@ -73,6 +73,12 @@ SECTIONS: dict[str, tuple[Chosen, ...]] = {
         Chosen("fourier_layer", (64, 256, 1024), {JAX: 1.2}),
         Chosen("batched_cholesky", (16,), {JAX: 0.8, TORCH: 0.8}),
     ),
+    "loops written out": (
+        Chosen("sinkhorn", (64, 448), {JAX: 1.0}),
+        Chosen("wavelet_lifting", (4096, 262_144), {JAX: 1.0}),
+        Chosen("sliced_wasserstein", (256, 2048), {TORCH: 1.0}),
+        Chosen("logistic_regression", (200_000,), {JAX: 1.0}),
+    ),
     "second derivatives, ReLU": (
         Chosen("compiled_second_relu", (2_000, 10_000), {JAX: 1.0, TORCH: 0.3}),
         Chosen("compiled_second_relu_squared", (2_000,), {JAX: 1.0, TORCH: 0.35}),

@@ -23,6 +23,7 @@ from benchmarks.workloads import (
     te_segments,
     te_sparse,
     training,
+    unrolled,
 )
 
 MODULES = (
@@ -47,6 +48,7 @@ MODULES = (
     training,
     bridges,
     drawn,
+    unrolled,
 )
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload for module in MODULES for workload in module.WORKLOADS
