@@ -19,7 +19,7 @@ from iverson.core import dtypes
 from iverson.core.scalars import SCALARS
 from iverson.expr.affine import Affine, make
 from iverson.expr.build import apply, as_expr, const, select, simplified_with
-from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, postorder
+from iverson.expr.nodes import Apply, Cast, Const, Expr, Select, once, postorder
 from iverson.te.ir.convex_pieces import disjoint, index_cases
 from iverson.te.ir.evaluation_guards import conjunction, guards_of
 from iverson.te.ir.expressions import Extent, Read, Reduce, Var, substitute, variables
@@ -212,6 +212,13 @@ def _of_read(entry: Read, guards: Iterable[Expr]) -> Expr:
 
 def _on_indices(condition: Expr) -> Expr:
     """A condition that loops can follow: affine, and of few convex pieces; else `EVERYWHERE`."""
+    simpler = _simpler(condition)
+    return condition if simpler is None else simpler
+
+
+@once
+def _simpler(condition: Expr) -> Expr | None:
+    """The condition in place of one that loops cannot follow, or that is too long; None if it stays."""
     if isinstance(condition, Const):
         return EVERYWHERE if condition.value else NOWHERE
     if depends_on_data([condition]):
@@ -220,12 +227,15 @@ def _on_indices(condition: Expr) -> Expr:
     constraints = constraints_of(condition)
     if constraints is not None:
         truths = [holds(c) for c in constraints]
-        return NOWHERE if False in truths else EVERYWHERE if all(truths) else condition
+        return NOWHERE if False in truths else EVERYWHERE if all(truths) else None
     pieces = disjoint([condition])
+    simpler: Expr | None = None
     if pieces is None or len(pieces) > MOST_AS_WRITTEN:
-        condition = _coalesced(condition)
-        pieces = disjoint([condition])
-    return EVERYWHERE if pieces is None or len(pieces) > MOST_PIECES else condition
+        simpler = _coalesced(condition)
+        pieces = disjoint([simpler])
+    if pieces is None or len(pieces) > MOST_PIECES:
+        return EVERYWHERE
+    return None if simpler is condition else simpler
 
 
 def _coalesced(condition: Expr) -> Expr:
