@@ -78,12 +78,11 @@ def kept(calls: list[Call], call: Call) -> Call:
 
 def _forget() -> None:
     """Compiled programs of a cell are of no use to another."""
-    from iverson.codegen.execution import kernel
-    from iverson.codegen.launches import compiled_program
+    from iverson.codegen.launches import compiled_kernel, compiled_program
     from iverson.te.lowering import statement_lowering
 
     statement_lowering.forget()
-    kernel.forget()
+    compiled_kernel.forget()
     compiled_program.forget()
     if "jax" in sys.modules:
         sys.modules["jax"].clear_caches()

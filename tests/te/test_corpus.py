@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.corpus.cells import WORKLOADS
+from benchmarks.corpus import worker
+from benchmarks.corpus.cells import WORKLOADS, Cell
 from benchmarks.harness import Effort, measure
 from iverson import te
+from iverson.codegen.launches import compiled_kernel
 from iverson.codegen.nests.nodes import Load, Loop, expressions, statements
 from iverson.codegen.nests.task import motion
 from iverson.expr.nodes import subexpressions
@@ -141,3 +143,12 @@ def test_peers_of_the_corpus_compute_the_same(name: str) -> None:
     quick = replace(workload, run={p: r for p, r in workload.run.items() if p in ("iverson", "torch", "jax")})
     found = measure(quick, workload.sizes[0], 0, Effort(rounds=0, warm_up=0.0))["status"]
     assert found == dict.fromkeys(quick.run, "ok")
+
+
+def test_a_worker_measures_a_cell_and_forgets_what_it_compiled() -> None:
+    """As each process of the benchmark does, which asks the package to forget by name."""
+    size = WORKLOADS["te_softmax"].sizes[0]
+    row = worker.run(Cell("te_softmax", size, 1, ()), 0, 0, {}, quick=True)
+    assert (row["workload"], row["size"]) == ("te_softmax", size)
+    assert row["seconds"]["iverson"]
+    assert not compiled_kernel._kernels
