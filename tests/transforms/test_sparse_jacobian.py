@@ -104,6 +104,25 @@ def test_the_zeros_of_a_function_are_found_once(monkeypatch):
             np.testing.assert_allclose(found.reshape(-1, 100), by_unit_vectors(f, [x]), rtol=1e-12)
 
 
+@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
+def test_plans_are_kept_as_far_as_their_entries_reach(layout, monkeypatch):
+    """The next call of a function finds its plan and pattern, unless it lists more than all plans may."""
+    plans = sparse_jacobian._plans
+    monkeypatch.setattr(sparse_jacobian, "_plans", RecentItems(8, plans.weigh, 400))
+    for n, is_kept in ((20, True), (60, True), (300, False), (60, True)):
+        found = iv.jacobian(stencil, layout=layout)
+        first, second = (found(iv.asarray(scale * VECTOR[:n])) for scale in (1.0, 2.0))
+        for jacobian, scale in ((first, 1.0), (second, 2.0)):
+            dense = iv.to_layout(jacobian, "strided").numpy()
+            expected = by_unit_vectors(stencil, [scale * VECTOR[:n]])
+            np.testing.assert_allclose(dense, expected, rtol=1e-12)
+        kept = list(sparse_jacobian._plans.values())
+        assert sum(map(plans.weigh, kept)) <= 400
+        assert any(p is not None and p.columns.max() == n - 1 for (p,) in kept) is is_kept
+        if layout != "strided":
+            assert (value_of(first).pattern is value_of(second).pattern) is is_kept
+
+
 def test_what_passes_costs_the_functions_it_enters():
     gradient = iv.vmap(iv.grad(lambda w, x: iv.sum(iv.tanh(x @ w))), (None, 0))
     w, x = iv.asarray(MATRIX), iv.asarray(np.ones((3, 4)))

@@ -492,7 +492,7 @@ def matmul(a: Operand | NDArray | np.generic | complex, b: Operand | NDArray | n
     if len(rows) > 1 < len(columns):
         return out
     last = len(out.shape) - 1
-    dropped = (last - 1, last)[len(rows) > 1 : 2 - (len(columns) > 1)]
+    dropped = (*((last - 1,) if len(rows) == 1 else ()), *((last,) if len(columns) == 1 else ()))
     return binding(_SQUEEZE, (out,), {"axis": dropped})
 
 

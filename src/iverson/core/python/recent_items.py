@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -13,6 +15,8 @@ V = TypeVar("V")
 class RecentItems(OrderedDict[K, V]):
     """Dictionary of at most ``size`` items: those that were found or kept last.
 
+    weigh, most : function that gives the weight of a value, and the greatest weight of all values together.
+
     Each operation is whole while other threads work on the same dictionary; of two threads that make the
     value of a key, one makes it in vain.
 
@@ -21,11 +25,16 @@ class RecentItems(OrderedDict[K, V]):
     (4, 9, 4, 16)
     >>> list(squares), squares.find(3)
     ([2, 4], None)
+    >>> words = RecentItems(9, len, 5)
+    >>> words.keep("a", "one"), words.keep("b", "to"), words.keep("c", "for"), list(words)
+    ('one', 'to', 'for', ['b', 'c'])
+    >>> words.keep("d", "longer"), list(words)
+    ('longer', ['b', 'c'])
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, weigh: Callable[[V], float] | None = None, most: float = inf) -> None:
         super().__init__()
-        self.size = size
+        self.size, self.weigh, self.most = size, weigh, most
 
     def find(self, key: K) -> V | None:
         """Value of a key, which is then the one used last; None for a key that is not there."""
@@ -36,13 +45,21 @@ class RecentItems(OrderedDict[K, V]):
         return value
 
     def keep(self, key: K, value: V) -> V:
-        """Store the value of a key, drop what was used least recently, and return the value."""
+        """Store the value of a key, drop what was used least recently, and return the value.
+
+        A value that is too heavy alone is not stored.
+        """
+        if self.weigh is not None and self.weigh(value) > self.most:
+            return value
         self[key] = value
-        with suppress(KeyError):
+        with suppress(KeyError, RuntimeError):  # another thread has changed it, and drops what is too much
             self.move_to_end(key)
-            while len(self) > self.size:
+            while len(self) > self.size or self._is_heavy():
                 self.popitem(last=False)
         return value
+
+    def _is_heavy(self) -> bool:
+        return self.weigh is not None and sum(map(self.weigh, self.values())) > self.most
 
 
 __all__ = ["RecentItems"]

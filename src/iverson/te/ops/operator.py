@@ -68,7 +68,7 @@ Constants: TypeAlias = dict[str, Constant]
 Series: TypeAlias = Any
 _ndarray = np.ndarray
 _kind = attrgetter("__class__", "shape", "dtype")
-#: How many shapes an op keeps a compiled program for.
+#: How many shapes an op keeps a compiled program for, and how many derivatives and boxes of these it keeps.
 KEPT = 256
 #: Entries from which part of a gradient may have code of its own, and how many boxes may, each for itself.
 LARGE, ALONE = 1 << 12, 3
@@ -192,7 +192,7 @@ class Expression:
         #: Of the call before, most often of the next as well.
         self._latest: tuple[Compiled | None, Any] = None, None
         self._any_shape: RecentItems[Any, AnyShape] = RecentItems(KEPT)
-        self._derived: dict[Any, Expression] = {}
+        self._derived: RecentItems[Any, Expression] = RecentItems(KEPT)
         self._lock = locks.lock()
         self.op = Op(
             name=name,
@@ -399,7 +399,9 @@ class Expression:
         (`iverson.te.lowering.shape_polymorphism`).
         """
         shape = getattr(xs[i], "shape", ())
-        if prod(shape) < LARGE or part.region.size == prod(shape):
+        in_graph = not all(map(has_entries, (*(g if self.multiple else (g,)), *xs)))
+        largest = prod(shape) - 1 if in_graph else prod(shape) // 2
+        if prod(shape) < LARGE or part.region.size > largest:
             return NotImplemented
         pullback = self._pullback((i,), g, xs, params)
         if pullback is None:
@@ -408,12 +410,10 @@ class Expression:
         results = gradient.compiled(tuple(map(_operand, args)), params).program.outputs
         if type(value_of(args[0])) is Bracket or not all(map(has_parts, results)):
             return NotImplemented
-        if not all(map(has_entries, args)):
+        if in_graph:
             build = partial(gradient._inside, part.region)
             inside = gradient.derived(("part", part.region), build, gradient.names)
             return F.embed(bind(inside.op, args, params), key=part.region.slices, shape=shape)
-        if 2 * part.region.size > prod(shape):
-            return NotImplemented
         box_gradient = gradient.derived(
             ("part",), gradient._part, (*gradient.names, distinct("box", gradient.names))
         )
@@ -733,13 +733,14 @@ class Expression:
         of : positions of inputs, whose names become a part of its name.
         """
         with self._lock:
-            if key not in self._derived:
+            expression = self._derived.find(key)
+            if expression is None:
                 label = ".".join((self.name, key[0], *(self.names[i] for i in of)))
                 expression = Expression(build, label, names, multiple)
                 expression.guarded = self.guarded or key[0] == "selected"
                 expression.root = self.root
-                self._derived[key] = expression
-            return self._derived[key]
+                self._derived.keep(key, expression)
+            return expression
 
 
 def _is_pole(e: Expr) -> bool:

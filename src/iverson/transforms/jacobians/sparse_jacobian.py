@@ -86,10 +86,8 @@ def plan(line: Line, mode: str, is_sparse: bool = False) -> Plan | None:
     widest = None if is_sparse else n // SHARE  # a pass for each of them saves as much
     output_dependences = dependences(line.variables, line.outputs, line.outer, widest=widest)
     passes = _made(output_dependences, mode, m, n, is_sparse)
-    if key[3] is not None and (passes is None or passes.size <= LARGEST):
+    if key[3] is not None:
         _plans.keep(key, (passes,))
-        while sum(p.size for (p,) in [*_plans.values()] if p is not None) > LARGEST:
-            _plans.popitem(last=False)
     return passes
 
 
@@ -101,7 +99,7 @@ def _is_mixed(handles: Sequence[Tensor]) -> bool:
 #: How many plans are kept at most, and how many entries they list together, each of some 60 bytes.
 MANY, LARGEST = 32, 1 << 20
 #: The latest plans: a function is differentiated at many points.
-_plans: RecentItems[Any, tuple[Plan | None]] = RecentItems(MANY)
+_plans: RecentItems[Any, tuple[Plan | None]] = RecentItems(MANY, lambda x: x[0].size if x[0] else 0, LARGEST)
 #: Where zeros only save passes, the share of all columns from which a row gets a pass of its own.
 SHARE = 8
 #: How many places are listed to find groups, those of shorter rows filled up.

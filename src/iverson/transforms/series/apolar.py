@@ -162,9 +162,9 @@ def _sum_of_powers(terms: Sequence[Term]) -> dict[Direction, float]:
 @lru_cache(256)
 def _of_monomial(exponents: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], float], ...]:
     """Directions v and weights a with which a monomial's coefficient in any q is the sum of a q(v)."""
-    order, count = sum(exponents), len(exponents)
     from scipy.linalg import qr
 
+    order, count = sum(exponents), len(exponents)
     powers = np.array([e for e in product(range(order + 1), repeat=count) if sum(e) == order])
     for largest in range(1, order + 1):
         entries = range(-largest, largest + 1)
