@@ -15,7 +15,7 @@ V = TypeVar("V")
 class RecentItems(OrderedDict[K, V]):
     """Dictionary of at most ``size`` items: those that were found or kept last.
 
-    weigh, most : function that gives the weight of a value, and the greatest weight of all values together.
+    weigh, limit : function that gives the weight of a value, and the greatest weight of all values together.
 
     Each operation is whole while other threads work on the same dictionary; of two threads that make the
     value of a key, one makes it in vain.
@@ -32,9 +32,9 @@ class RecentItems(OrderedDict[K, V]):
     ('longer', ['b', 'c'])
     """
 
-    def __init__(self, size: int, weigh: Callable[[V], float] | None = None, most: float = inf) -> None:
+    def __init__(self, size: int, weigh: Callable[[V], float] | None = None, limit: float = inf) -> None:
         super().__init__()
-        self.size, self.weigh, self.most = size, weigh, most
+        self.size, self.weigh, self.limit = size, weigh, limit
 
     def find(self, key: K) -> V | None:
         """Value of a key, which is then the one used last; None for a key that is not there."""
@@ -49,7 +49,7 @@ class RecentItems(OrderedDict[K, V]):
 
         A value that is too heavy alone is not stored.
         """
-        if self.weigh is not None and self.weigh(value) > self.most:
+        if self.weigh is not None and self.weigh(value) > self.limit:
             return value
         self[key] = value
         with suppress(KeyError, RuntimeError):  # another thread has changed it, and drops what is too much
@@ -59,7 +59,7 @@ class RecentItems(OrderedDict[K, V]):
         return value
 
     def _is_heavy(self) -> bool:
-        return self.weigh is not None and sum(map(self.weigh, self.values())) > self.most
+        return self.weigh is not None and sum(map(self.weigh, self.values())) > self.limit
 
 
 __all__ = ["RecentItems"]
